@@ -1,0 +1,45 @@
+# make demo   watch 90 days of wrong revenue being repaired
+# make test   everything: lints, types, layers, all tests (Spark, SQLite, PostgreSQL)
+# make check  the quick part of it, without Spark
+# make bench  against a hand-written Spark job, in one run
+# make lock   renew the pins in requirements.lock
+
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.PHONY: demo test check bench lock clean
+
+demo: $(READY)
+	@$(BIN)/retcon demo
+
+check: $(READY)
+	$(BIN)/ruff format --check src tests benchmarks
+	$(BIN)/ruff check src tests benchmarks
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/pytest -q -m "not spark"
+
+test: check
+	$(BIN)/pytest -q -m spark
+
+bench: $(READY)
+	$(BIN)/python benchmarks/bench.py
+
+$(READY): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "retcon needs Python 3.11 or newer; this is $$($(PYTHON) --version 2>&1). Try: make PYTHON=python3.12 …"; exit 1; }
+	@$(PYTHON) -m venv $(VENV) || \
+	  { echo "no virtual environment could be made in $(VENV). Debian: apt-get install python3-venv"; exit 1; }
+	@echo "installing into $(VENV) …"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
+	@touch $(READY)
+
+lock:
+	uv pip compile pyproject.toml --group dev --extra postgres --universal --python-version 3.11 \
+	  --no-emit-index-url --no-annotate --no-header --upgrade -o requirements.lock
+
+clean:
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

@@ -1,0 +1,1 @@
+"""The command line: parses arguments, calls the flow, prints what comes back."""

@@ -1,0 +1,1 @@
+"""Values and decisions: standard library only, no clock, no files, no Spark."""

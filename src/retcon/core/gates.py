@@ -1,0 +1,228 @@
+"""Gates: what must hold before a run is published, and the verdicts that come out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import assert_never
+
+from retcon.core.measures import SliceMeasure, TableMeasures
+from retcon.core.slices import Slice
+
+SCHEMA, OUTSIDE_SCOPE, PARITY, EMPTY = "schema", "outside_scope", "parity", "empty"
+NEVER_OVERRIDDEN = frozenset({SCHEMA, OUTSIDE_SCOPE, EMPTY})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Metric:
+    """An aggregate over the rows of a slice, as the author wrote it."""
+
+    expression: str
+    is_additive: bool
+    """The whole is the sum of its slices: `sum(x)`, `count(x)`, `count(*)`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rows:
+    """Bounds on the rows of each slice, and on their change against production (0.1 is 10%)."""
+
+    name: str
+    min: int | None = None
+    max: int | None = None
+    change: Decimal | None = None
+    kind: str = "rows"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Unique:
+    """No two rows share these columns."""
+
+    name: str
+    columns: tuple[str, ...]
+    kind: str = "unique"
+
+
+@dataclass(frozen=True, kw_only=True)
+class NotNull:
+    """These columns are never NULL."""
+
+    name: str
+    columns: tuple[str, ...]
+    kind: str = "not_null"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Drift:
+    """A metric moves no further than this against production, per slice and in total (0.2 is 20%)."""
+
+    name: str
+    metric: Metric
+    low: Decimal | None
+    high: Decimal | None
+    kind: str = "drift"
+
+
+Gate = Rows | Unique | NotNull | Drift
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """One thing a gate objects to: in a slice, or (slice None) in the whole."""
+
+    slice: str | None
+    text: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verdict:
+    """What came out of one gate."""
+
+    model: str
+    gate: str
+    kind: str
+    summary: str
+    findings: tuple[Finding, ...] = ()
+
+    @property
+    def passed(self) -> bool:
+        return not self.findings
+
+    @property
+    def may_be_overridden(self) -> bool:
+        return self.kind not in NEVER_OVERRIDDEN
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evidence:
+    """What the gates of one model are judged by."""
+
+    model: str
+    staged: TableMeasures
+    production: TableMeasures
+    duplicates: Mapping[str, Mapping[Slice, int]]
+    """Per unique gate: rows too many, by slice."""
+
+
+def metrics_of(gates: Iterable[Gate]) -> tuple[Metric, ...]:
+    """The metrics that the gates need, each once."""
+    return tuple(dict.fromkeys(gate.metric for gate in gates if isinstance(gate, Drift)))
+
+
+def not_null_columns(gates: Iterable[Gate]) -> tuple[str, ...]:
+    """The columns whose NULLs must be counted."""
+    return tuple(dict.fromkeys(column for gate in gates if isinstance(gate, NotNull) for column in gate.columns))
+
+
+def judge(gate: Gate, evidence: Evidence) -> Verdict:
+    """The verdict of one declared gate."""
+    match gate:
+        case Rows():
+            findings = _rows_findings(gate, evidence)
+            summary = f"{evidence.staged.rows:,} rows in {len(evidence.staged.slices):,} slices"
+        case Unique():
+            duplicates = evidence.duplicates.get(gate.name, {})
+            findings = [
+                Finding(slice=slice.label, text=f"{count:,} rows share {', '.join(gate.columns)} with another")
+                for slice, count in sorted(duplicates.items())
+            ]
+            summary = f"{', '.join(gate.columns)}: {sum(duplicates.values()):,} duplicates"
+        case NotNull():
+            findings = _per_slice(evidence, lambda measure: _null_text(gate, measure))
+            summary = f"{', '.join(gate.columns)}"
+        case Drift():
+            findings, summary = _drift_findings(gate, evidence)
+        case _:
+            assert_never(gate)
+    return Verdict(model=evidence.model, gate=gate.name, kind=gate.kind, summary=summary, findings=tuple(findings))
+
+
+def _per_slice(evidence: Evidence, text_of: Callable[[SliceMeasure], str]) -> list[Finding]:
+    texts = ((slice, text_of(measure)) for slice, measure in sorted(evidence.staged.slices.items()))
+    return [Finding(slice=slice.label, text=text) for slice, text in texts if text]
+
+
+def _null_text(gate: NotNull, measure: SliceMeasure) -> str:
+    return ", ".join(f"{measure.nulls[c]:,} NULL in {c}" for c in gate.columns if measure.nulls.get(c))
+
+
+def _rows_findings(gate: Rows, evidence: Evidence) -> list[Finding]:
+    findings: list[Finding] = []
+    for slice, measure in sorted(evidence.staged.slices.items()):
+        if gate.min is not None and measure.rows < gate.min:
+            findings.append(Finding(slice=slice.label, text=f"{measure.rows:,} rows, at least {gate.min:,} expected"))
+        if gate.max is not None and measure.rows > gate.max:
+            findings.append(Finding(slice=slice.label, text=f"{measure.rows:,} rows, at most {gate.max:,} expected"))
+        old = evidence.production.slices.get(slice)
+        if gate.change is not None and old is not None and old.rows:
+            change = relative_change(Decimal(old.rows), Decimal(measure.rows))
+            if change is not None and abs(change) > gate.change:
+                findings.append(
+                    Finding(
+                        slice=slice.label,
+                        text=f"{old.rows:,} → {measure.rows:,} rows ({percent(change)}), "
+                        f"at most ±{percent(gate.change, signed=False)} expected",
+                    )
+                )
+    return findings
+
+
+def _drift_findings(gate: Drift, evidence: Evidence) -> tuple[list[Finding], str]:
+    expression = gate.metric.expression
+    findings: list[Finding] = []
+    changes: list[Decimal] = []
+    for slice, measure in sorted(evidence.staged.slices.items()):
+        old = evidence.production.slices.get(slice)
+        change = relative_change(old.metrics.get(expression) if old else None, measure.metrics.get(expression))
+        if change is None:
+            continue
+        changes.append(change)
+        if not _within(gate, change):
+            findings.append(
+                Finding(slice=slice.label, text=f"{expression} {percent(change)}, {_bounds(gate)} expected")
+            )
+    total = relative_change(evidence.production.totals.get(expression), evidence.staged.totals.get(expression))
+    if total is not None and not _within(gate, total):
+        findings.insert(
+            0, Finding(slice=None, text=f"{expression} {percent(total)} in total, {_bounds(gate)} expected")
+        )
+    new = len(evidence.staged.slices) - len(changes)
+    parts = [f"{expression} {percent(total) if total is not None else 'new'}"]
+    if changes:
+        parts.append(f"per slice {percent(min(changes))} to {percent(max(changes))}")
+    if new:
+        parts.append(f"{new:,} slices new")
+    return findings, ", ".join(parts)
+
+
+def _within(gate: Drift, change: Decimal) -> bool:
+    return (gate.low is None or change >= gate.low) and (gate.high is None or change <= gate.high)
+
+
+def _bounds(gate: Drift) -> str:
+    if gate.low is not None and gate.high is not None:
+        if gate.low == -gate.high:
+            return f"at most ±{percent(gate.high, signed=False)}"
+        return f"{percent(gate.low)} to {percent(gate.high)}"
+    return f"at least {percent(gate.low)}" if gate.low is not None else f"at most {percent(gate.high or Decimal(0))}"
+
+
+def relative_change(old: Decimal | None, new: Decimal | None) -> Decimal | None:
+    """New against old, None where there is no old value to compare with."""
+    if old is None or old == 0 or not old.is_finite():
+        return None
+    after = new if new is not None else Decimal(0)
+    return (after - old) / abs(old) if after.is_finite() else Decimal("Infinity")
+
+
+def percent(value: Decimal, *, signed: bool = True) -> str:
+    """0.0123 as `+1.23%`, with the digits that matter."""
+    number = value * 100
+    digits = 2 if number.is_finite() and abs(number) < 10 else 1
+    return f"{number:{'+' if signed else ''}.{digits}f}%"
+
+
+def overridden(verdicts: Sequence[Verdict], override: str) -> list[Verdict]:
+    """The failed verdicts that `model:gate` (or `gate` alone) names."""
+    model, _, gate = override.rpartition(":")
+    return [v for v in verdicts if not v.passed and v.gate == gate and model in ("", v.model)]

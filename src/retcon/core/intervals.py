@@ -1,0 +1,70 @@
+"""Half-open UTC intervals, and the dates that people write for them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+
+from retcon.errors import BadArguments
+
+_DATE = re.compile(r"(\d{4})-(\d{2})-(\d{2})")
+
+
+@dataclass(frozen=True, order=True)
+class Interval:
+    """Half-open `[start, end)`, always UTC."""
+
+    start: datetime
+    end: datetime
+
+    def __post_init__(self) -> None:
+        for moment in (self.start, self.end):
+            if moment.tzinfo is not UTC:
+                raise ValueError(f"an interval is in UTC, got {moment!r}")
+        if self.end <= self.start:
+            raise ValueError(f"an interval ends after it starts, got {self}")
+
+    @classmethod
+    def of_days(cls, first: date, last: date) -> Interval:
+        """From the first day to the last, both included, as dates are meant at the surface."""
+        after = last + timedelta(days=1)
+        return cls(midnight(first), midnight(after))
+
+    @property
+    def last_day(self) -> date:
+        """The last day, as people mean it: included."""
+        return (self.end - timedelta(microseconds=1)).date()
+
+    def __str__(self) -> str:
+        return f"[{self.start:%Y-%m-%dT%H:%M:%SZ}, {self.end:%Y-%m-%dT%H:%M:%SZ})"
+
+
+def midnight(day: date) -> datetime:
+    """The start of a day, in UTC."""
+    return datetime(day.year, day.month, day.day, tzinfo=UTC)
+
+
+def parse_date(text: str, option: str) -> date:
+    """A date from the command line, or an error that says which one is meant."""
+    match = _DATE.fullmatch(text.strip())
+    if match is None:
+        raise BadArguments(
+            f"{option}: {text!r} is not a date", next=f"write it as YYYY-MM-DD, e.g. {option} 2026-01-22"
+        )
+    year, month, day = (int(part) for part in match.groups())
+    try:
+        return date(year, month, day)
+    except ValueError:
+        last = _last_day(year, month)
+        hint = (
+            f"the last day of that month is {last.isoformat()}" if last else "months go from 01 to 12, years from 0001"
+        )
+        raise BadArguments(f"{option}: there is no {text.strip()}", next=hint) from None
+
+
+def _last_day(year: int, month: int) -> date | None:
+    if not (1 <= month <= 12 and 1 <= year <= 9998):
+        return None
+    after = date(year + month // 12, month % 12 + 1, 1)
+    return after - timedelta(days=1)

@@ -1,0 +1,77 @@
+"""Jobs: what Spark is asked to compute, measure and publish."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from retcon.core.gates import Metric
+from retcon.core.models import Model
+from retcon.core.runs import RunTable, StagedSlice
+from retcon.core.slices import SliceSet
+
+
+@dataclass(frozen=True, kw_only=True)
+class Read:
+    """One scoped read: a table at a snapshot, cut to slices of its time column."""
+
+    table: str
+    snapshot_id: int | None
+    time: str | None
+    slices: SliceSet | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """The computation of some slices of one model."""
+
+    name: str
+    model: Model
+    slices: SliceSet
+    reads: Mapping[str, Read]
+    """By the input's name in the model."""
+    parameters: Mapping[str, object]
+
+
+@dataclass(frozen=True, kw_only=True)
+class WaveTarget:
+    """Where a wave's rows go."""
+
+    run: str
+    wave: int
+    table: str
+    branch: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class StagedWave:
+    """What a wave left on its branch."""
+
+    snapshot_id: int
+    slices: tuple[StagedSlice, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeasureRequest:
+    """What to measure on which slices of a model's table."""
+
+    model: Model
+    table: str
+    slices: SliceSet
+    metrics: tuple[Metric, ...]
+    not_null: tuple[str, ...]
+    staged: int
+    production: int | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class PublishRequest:
+    """One table's share of a publish."""
+
+    run: str
+    table: RunTable
+    by: str
+    type: str
+    slices: SliceSet
+    branch: str
+    tag: str

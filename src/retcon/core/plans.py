@@ -1,0 +1,310 @@
+"""Plans: the reviewed document of what a run will do. The plan printed is the plan run."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any
+
+from retcon.core.intervals import Interval
+from retcon.core.slices import Grain, SliceSet
+
+Document = dict[str, Any]
+
+
+class Role(StrEnum):
+    """Why a model is in a plan."""
+
+    SELECTED = "selected"
+    DOWNSTREAM = "downstream"
+
+
+class Origin(StrEnum):
+    """Where an input's rows come from."""
+
+    SOURCE = "source"
+    MODEL = "model"
+    RUN = "run"
+    """A model that this same run stages."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """What was asked for, and the command that asks for it again."""
+
+    models: tuple[str, ...]
+    start: str
+    end: str
+    command: str
+    downstream: bool = True
+    allow_missing_source: bool = False
+    refreshes: str | None = None
+    """The plan that this one renews."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlannedInput:
+    """One input of one planned model: what will be read, and what is there."""
+
+    name: str
+    table: str
+    origin: Origin
+    slices: SliceSet | None
+    """None: read whole."""
+    snapshot_id: int | None
+    files: int
+    rows: int
+    bytes: int
+    content: str
+    missing: SliceSet | None = None
+    null_rows: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlannedModel:
+    """One model of the plan with its slices, cut into waves."""
+
+    name: str
+    role: Role
+    slices: SliceSet
+    waves: tuple[SliceSet, ...]
+    open: SliceSet
+    """Slices that aren't over yet."""
+    is_new: bool
+    """Nothing of it was published so far."""
+    fingerprint: str
+    inputs: tuple[PlannedInput, ...]
+    gates: tuple[str, ...]
+    consumers: tuple[str, ...]
+    one_by_one: tuple[str, ...] = ()
+    """Why its slices are computed one by one."""
+
+    @property
+    def rows(self) -> int:
+        return sum(i.rows for i in self.inputs)
+
+    @property
+    def bytes(self) -> int:
+        return sum(i.bytes for i in self.inputs)
+
+    @property
+    def files(self) -> int:
+        return sum(i.files for i in self.inputs)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outside:
+    """A model that this plan leaves alone though it reads what changes."""
+
+    model: str
+    why: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """Why, what, from what, how much."""
+
+    id: str
+    reason: str
+    created: datetime
+    by: str
+    request: Request
+    interval: Interval
+    timezone: str
+    models: tuple[PlannedModel, ...]
+    outside: tuple[Outside, ...]
+    settings: str
+    limits: Mapping[str, int]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def branch(self) -> str:
+        return branch_of(self.id)
+
+    @property
+    def slices(self) -> int:
+        return sum(len(model.slices) for model in self.models)
+
+    @property
+    def waves(self) -> int:
+        return sum(len(model.waves) for model in self.models)
+
+    @property
+    def bytes(self) -> int:
+        return sum(model.bytes for model in self.models)
+
+    @property
+    def rows(self) -> int:
+        return sum(model.rows for model in self.models)
+
+    @property
+    def consumers(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(name for model in self.models for name in model.consumers))
+
+    def model(self, name: str) -> PlannedModel | None:
+        return next((model for model in self.models if model.name == name), None)
+
+
+def branch_of(run: str) -> str:
+    """The Iceberg branch of a run."""
+    return f"retcon_{run}"
+
+
+def tag_before(run: str) -> str:
+    """The tag that keeps the version from before a publish readable."""
+    return f"retcon_before_{run}"
+
+
+def canonical(value: object) -> str:
+    """JSON that is the same for the same content."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+
+def digest(document: Mapping[str, Any]) -> str:
+    """The hash of a plan's computed part: all but what people may edit."""
+    computed = {key: value for key, value in document.items() if key not in ("reason", "expect", "digest")}
+    return hashlib.sha256(canonical(computed).encode()).hexdigest()
+
+
+def to_document(plan: Plan) -> Document:
+    """The plan as plain data, with its digest."""
+    document: Document = {
+        "id": plan.id,
+        "reason": plan.reason,
+        "created": _stamp(plan.created),
+        "by": plan.by,
+        "request": {
+            "command": plan.request.command,
+            "models": list(plan.request.models),
+            "start": plan.request.start,
+            "end": plan.request.end,
+            "downstream": plan.request.downstream,
+            "allow_missing_source": plan.request.allow_missing_source,
+            **({"refreshes": plan.request.refreshes} if plan.request.refreshes else {}),
+        },
+        "interval": {
+            "start": _stamp(plan.interval.start),
+            "end": _stamp(plan.interval.end),
+            "slices_in": "UTC",
+            "timezone": plan.timezone,
+        },
+        "estimate": {
+            "slices": plan.slices,
+            "waves": plan.waves,
+            "input_rows": plan.rows,
+            "input_bytes": plan.bytes,
+        },
+        "limits": dict(plan.limits),
+        "settings": plan.settings,
+        "models": [_model_document(model) for model in plan.models],
+        "outside": [{"model": o.model, "why": o.why} for o in plan.outside],
+        "consumers": list(plan.consumers),
+        "notes": list(plan.notes),
+    }
+    return {**document, "digest": digest(document)}
+
+
+def _model_document(model: PlannedModel) -> Document:
+    return {
+        "name": model.name,
+        "role": model.role.value,
+        "grain": model.slices.grain.value,
+        "slices": model.slices.text,
+        "waves": [wave.text for wave in model.waves],
+        "open": model.open.text,
+        "new": model.is_new,
+        "code": model.fingerprint,
+        "one_by_one": list(model.one_by_one),
+        "gates": list(model.gates),
+        "consumers": list(model.consumers),
+        "inputs": [_input_document(i) for i in model.inputs],
+    }
+
+
+def _input_document(planned: PlannedInput) -> Document:
+    return {
+        "name": planned.name,
+        "table": planned.table,
+        "origin": planned.origin.value,
+        "slices": None if planned.slices is None else planned.slices.text,
+        "snapshot": planned.snapshot_id,
+        "files": planned.files,
+        "rows": planned.rows,
+        "bytes": planned.bytes,
+        "content": planned.content,
+        "missing": "" if planned.missing is None else planned.missing.text,
+        "null_rows": planned.null_rows,
+    }
+
+
+def from_document(document: Mapping[str, Any]) -> Plan:
+    """The plan of a document whose digest was checked."""
+    request, interval = document["request"], document["interval"]
+    return Plan(
+        id=document["id"],
+        reason=document["reason"],
+        created=_moment(document["created"]),
+        by=document["by"],
+        request=Request(
+            command=request["command"],
+            models=tuple(request["models"]),
+            start=request["start"],
+            end=request["end"],
+            downstream=request["downstream"],
+            allow_missing_source=request["allow_missing_source"],
+            refreshes=request.get("refreshes"),
+        ),
+        interval=Interval(_moment(interval["start"]), _moment(interval["end"])),
+        timezone=interval["timezone"],
+        models=tuple(_model_from(model) for model in document["models"]),
+        outside=tuple(Outside(model=o["model"], why=o["why"]) for o in document["outside"]),
+        settings=document["settings"],
+        limits=document["limits"],
+        notes=tuple(document["notes"]),
+    )
+
+
+def _model_from(document: Mapping[str, Any]) -> PlannedModel:
+    grain = Grain(document["grain"])
+    return PlannedModel(
+        name=document["name"],
+        role=Role(document["role"]),
+        slices=SliceSet.parse(grain, document["slices"]),
+        waves=tuple(SliceSet.parse(grain, wave) for wave in document["waves"]),
+        open=SliceSet.parse(grain, document["open"]),
+        is_new=document["new"],
+        fingerprint=document["code"],
+        one_by_one=tuple(document["one_by_one"]),
+        gates=tuple(document["gates"]),
+        consumers=tuple(document["consumers"]),
+        inputs=tuple(_input_from(i, grain) for i in document["inputs"]),
+    )
+
+
+def _input_from(document: Mapping[str, Any], grain: Grain) -> PlannedInput:
+    slices = document["slices"]
+    return PlannedInput(
+        name=document["name"],
+        table=document["table"],
+        origin=Origin(document["origin"]),
+        slices=None if slices is None else SliceSet.parse(grain, slices),
+        snapshot_id=document["snapshot"],
+        files=document["files"],
+        rows=document["rows"],
+        bytes=document["bytes"],
+        content=document["content"],
+        missing=SliceSet.parse(grain, document["missing"]),
+        null_rows=document["null_rows"],
+    )
+
+
+def _stamp(moment: datetime) -> str:
+    return moment.isoformat().replace("+00:00", "Z")
+
+
+def _moment(text: str) -> datetime:
+    return datetime.fromisoformat(text).astimezone(UTC)

@@ -1,0 +1,83 @@
+"""A project: one folder with its settings and models."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from retcon.core.graphs import Graph
+
+
+@dataclass(frozen=True, kw_only=True)
+class Catalog:
+    """Where the tables are, with secrets filled in: never printed, never recorded."""
+
+    name: str
+    uri: str
+    warehouse: str
+    type: str = "jdbc"
+    options: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    @property
+    def is_sqlite(self) -> bool:
+        return self.uri.startswith("sqlite:")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SparkSettings:
+    master: str = "local[*]"
+    conf: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """A plan over one of them is refused."""
+
+    slices: int = 5000
+    bytes: int = 1_000_000_000_000
+    keys: int = 10_000_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """What the catalog can't know about a table that retcon doesn't write."""
+
+    name: str
+    updated: str | None = None
+    key: tuple[str, ...] = ()
+    keeps_days: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Consumer:
+    """A dashboard, export or job that reads a table."""
+
+    name: str
+    owner: str = ""
+    kind: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """`retcon.yaml`, resolved."""
+
+    name: str
+    root: str
+    catalog: Catalog
+    spark: SparkSettings = field(default_factory=SparkSettings)
+    timezone: str = "UTC"
+    params: Mapping[str, str | int | float | bool] = field(default_factory=dict)
+    limits: Limits = field(default_factory=Limits)
+    sources: Mapping[str, Source] = field(default_factory=dict)
+    consumers: Mapping[str, Consumer] = field(default_factory=dict)
+    environments: Mapping[str, str] = field(default_factory=dict)
+    fingerprint: str = ""
+    """Of what changes results: time zone, params, Spark's conf as written, secrets not filled in."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Project:
+    """The settings and the graph of models."""
+
+    settings: Settings
+    graph: Graph

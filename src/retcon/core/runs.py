@@ -1,0 +1,406 @@
+"""Runs: the execution of a plan, its states, and the events that are recorded of it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from retcon.core.gates import Verdict
+from retcon.core.plans import Plan, canonical
+from retcon.errors import Refused
+
+
+class RunState(StrEnum):
+    """Where a run stands."""
+
+    PLANNED = "planned"
+    STAGING = "staging"
+    STAGED = "staged"
+    PROVING = "proving"
+    PROVEN = "proven"
+    FAILED = "failed"
+    PUBLISHING = "publishing"
+    PUBLISHED = "published"
+    ROLLED_BACK = "rolled_back"
+    PAUSED = "paused"
+    CANCELLED = "cancelled"
+
+    @property
+    def is_final(self) -> bool:
+        return self in (RunState.ROLLED_BACK, RunState.CANCELLED)
+
+
+_S = RunState
+_NEXT: Mapping[RunState, frozenset[RunState]] = {
+    _S.PLANNED: frozenset({_S.STAGING, _S.PAUSED, _S.CANCELLED}),
+    _S.STAGING: frozenset({_S.STAGED, _S.PAUSED, _S.CANCELLED}),
+    _S.STAGED: frozenset({_S.PROVING, _S.STAGING, _S.PAUSED, _S.CANCELLED}),
+    _S.PROVING: frozenset({_S.PROVEN, _S.FAILED, _S.PAUSED, _S.CANCELLED}),
+    _S.PROVEN: frozenset({_S.PUBLISHING, _S.PROVING, _S.STAGING, _S.PAUSED, _S.CANCELLED}),
+    _S.FAILED: frozenset({_S.PROVEN, _S.PROVING, _S.STAGING, _S.PAUSED, _S.CANCELLED}),
+    # Back to proven when the publish was refused and nothing became visible.
+    _S.PUBLISHING: frozenset({_S.PUBLISHED, _S.PROVEN, _S.STAGING}),
+    _S.PUBLISHED: frozenset({_S.ROLLED_BACK}),
+    _S.PAUSED: frozenset({_S.STAGING, _S.PROVING, _S.CANCELLED}),
+    _S.ROLLED_BACK: frozenset(),
+    _S.CANCELLED: frozenset(),
+}
+
+
+def may_become(state: RunState, to: RunState) -> bool:
+    """Does the state machine allow this step? Staying where one is always is: every step may run twice."""
+    return to is state or to in _NEXT[state]
+
+
+def require_step(run: str, state: RunState, to: RunState) -> None:
+    """Refuse a step that the state machine doesn't have."""
+    if not may_become(state, to):
+        raise Refused(f"run {run} is {state.value}: it can't become {to.value}", next=f"`retcon show {run}` tells more")
+
+
+class WaveState(StrEnum):
+    PENDING = "pending"
+    DONE = "done"
+    FAILED = "failed"
+
+
+class SliceState(StrEnum):
+    """`done` has rows; a slice without rows is `empty`, never `done`."""
+
+    PENDING = "pending"
+    DONE = "done"
+    EMPTY = "empty"
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunTable:
+    """One table that a run writes, as it was when the run began, and what became of it."""
+
+    table: str
+    uuid: str
+    schema_id: int
+    spec_id: int
+    base_snapshot: int | None
+    made: bool
+    """retcon made this table for this run."""
+    head: int | None = None
+    """The branch's snapshot that was proven."""
+    published_snapshot: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class StagedSlice:
+    """What a wave wrote for one slice, from Iceberg's metadata."""
+
+    slice: str
+    rows: int
+    bytes: int
+    files: int
+
+    @property
+    def state(self) -> SliceState:
+        return SliceState.DONE if self.rows else SliceState.EMPTY
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScanEvidence:
+    """What Spark read of one input, against what was in scope and what there is."""
+
+    input: str
+    scanned_files: int
+    scope_files: int
+    table_files: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProvenSlice:
+    """What was measured for one slice: staged and, where there was any, in production."""
+
+    model: str
+    slice: str
+    rows: int
+    checksum: str
+    old_rows: int | None
+    old_checksum: str | None
+    metrics: Mapping[str, tuple[str | None, str | None]]
+    """Per metric: (old, new) as exact decimal text."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Consumed:
+    """The content of one input that one published slice was really computed from."""
+
+    model: str
+    slice: str
+    input: str
+    table: str
+    snapshot_id: int | None
+    content: str
+
+
+# ── events ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunOpened:
+    """With everything needed to say later what was run and why."""
+
+    plan: Mapping[str, Any]
+    code: Mapping[str, str]
+    parameters: Mapping[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TablesOpened:
+    """Branches made, inputs pinned: staging begins."""
+
+    tables: tuple[RunTable, ...]
+    pins: Mapping[str, int | None]
+    run_ts: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class WaveStaged:
+    model: str
+    wave: int
+    snapshot_id: int
+    slices: tuple[StagedSlice, ...]
+    seconds: float
+    scans: tuple[ScanEvidence, ...] = ()
+    adopted: bool = False
+    """Found on the branch after a crash, not computed again."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class WaveFailed:
+    model: str
+    wave: int
+    error: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class StagingDone:
+    pass
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProvingBegan:
+    pass
+
+
+@dataclass(frozen=True, kw_only=True)
+class Judged:
+    """All verdicts on exactly these branch heads."""
+
+    heads: Mapping[str, int | None]
+    slices: tuple[ProvenSlice, ...]
+    verdicts: tuple[Verdict, ...]
+    totals: Mapping[str, Mapping[str, tuple[str | None, str | None]]]
+    """Per model and metric: (old, new) over all slices together."""
+
+    @property
+    def passed(self) -> bool:
+        return all(verdict.passed for verdict in self.verdicts)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GateOverridden:
+    model: str
+    gate: str
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class PublishBegan:
+    """The intent: which metadata files are about to become current."""
+
+    locations: Mapping[str, str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PublishRefused:
+    why: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Published:
+    snapshots: Mapping[str, int]
+    consumed: tuple[Consumed, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Paused:
+    why: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Resumed:
+    """Goes on from where it stood."""
+
+    to: RunState
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cancelled:
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class RolledBack:
+    reason: str
+    snapshots: Mapping[str, int]
+    """Per table: main's snapshot afterwards."""
+
+
+Event = (
+    RunOpened
+    | TablesOpened
+    | WaveStaged
+    | WaveFailed
+    | StagingDone
+    | ProvingBegan
+    | Judged
+    | GateOverridden
+    | PublishBegan
+    | PublishRefused
+    | Published
+    | Paused
+    | Resumed
+    | Cancelled
+    | RolledBack
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecordedEvent:
+    """One link of a run's chain: changing or dropping an earlier one breaks every later hash."""
+
+    run: str
+    number: int
+    at: str
+    who: str
+    kind: str
+    body: Mapping[str, Any]
+    previous: str
+    hash: str
+
+
+GENESIS = "0" * 64
+
+
+def event_body(event: Event) -> dict[str, Any]:
+    """An event as plain data."""
+    return asdict(event)
+
+
+def link_hash(*, run: str, number: int, at: str, who: str, kind: str, body: Mapping[str, Any], previous: str) -> str:
+    """The hash that ties an event to everything before it in its run."""
+    content = {"run": run, "number": number, "at": at, "who": who, "kind": kind, "body": body}
+    return hashlib.sha256((previous + canonical(content)).encode()).hexdigest()
+
+
+def first_broken_link(events: list[RecordedEvent]) -> int | None:
+    """The number of the first event that was changed, moved or follows a missing one; None for a sound chain."""
+    previous = GENESIS
+    for expected, event in enumerate(events, start=1):
+        computed = link_hash(
+            run=event.run,
+            number=event.number,
+            at=event.at,
+            who=event.who,
+            kind=event.kind,
+            body=event.body,
+            previous=event.previous,
+        )
+        if event.number != expected or event.previous != previous or event.hash != computed:
+            return expected
+        previous = event.hash
+    return None
+
+
+# ── what the ledger tells ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecordedVerdict:
+    verdict: Verdict
+    override: str | None = None
+    """Why it was overridden."""
+
+    @property
+    def holds(self) -> bool:
+        return self.verdict.passed or self.override is not None
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecordedWave:
+    model: str
+    wave: int
+    slices: str
+    state: WaveState
+    attempts: int
+    snapshot_id: int | None
+    seconds: float | None
+    scans: tuple[ScanEvidence, ...]
+    error: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecordedSlice:
+    model: str
+    slice: str
+    wave: int
+    state: SliceState
+    rows: int | None
+    bytes: int | None
+    files: int | None
+    checksum: str | None
+    old_rows: int | None
+    old_checksum: str | None
+    metrics: Mapping[str, tuple[str | None, str | None]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """A run as the ledger knows it."""
+
+    id: str
+    kind: str
+    state: RunState
+    plan: Plan
+    by: str
+    created: datetime
+    updated: datetime
+    tables: Mapping[str, RunTable] = field(default_factory=dict)
+    """By model."""
+    pins: Mapping[str, int | None] = field(default_factory=dict)
+    """By table: the snapshot that is read; None for a table without one."""
+    run_ts: str | None = None
+    totals: Mapping[str, Mapping[str, tuple[str | None, str | None]]] = field(default_factory=dict)
+    published: datetime | None = None
+    rolled_back: datetime | None = None
+    why_ended: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class PublishedSlice:
+    """The newest publish of one slice that still stands."""
+
+    slice: str
+    run: str
+    rows: int
+    checksum: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class PointerSwap:
+    """One table's step from one metadata file to the next, valid only if nobody moved it in between."""
+
+    table: str
+    old_location: str
+    new_location: str
+    snapshot_id: int

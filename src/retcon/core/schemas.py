@@ -1,0 +1,108 @@
+"""Does what a query yields fit the table it goes to?"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+
+from retcon.core.models import Model
+from retcon.core.tables import Column, TableFacts
+from retcon.errors import Refused
+
+_TIME_TYPES = ("date", "timestamp", "timestamp_ntz")
+
+
+def require_table_fits(model: Model, facts: TableFacts | None, output: tuple[str, ...] | None) -> None:
+    """An existing table must be partitioned by the slice and have the columns that the query yields."""
+    if facts is None:
+        return
+    cut = [(field.column.lower(), field.transform) for field in facts.partitioning]
+    if cut != [(model.slicing.by.lower(), "identity")]:
+        found = ", ".join(f"{f.transform}({f.column})" for f in facts.partitioning) or "not at all"
+        raise Refused(
+            f"{model.name}: the table is partitioned by {found}, the model is sliced by {model.slicing.by}",
+            state="no plan was written",
+            next=f"a table that retcon writes is partitioned by {model.slicing.by} alone; rename the model, "
+            "or repartition the table",
+        )
+    if output is not None:
+        require_same_names(model, facts, output)
+
+
+def require_same_names(model: Model, facts: TableFacts, output: Iterable[str]) -> None:
+    """Query and table name the same columns, in any case and order."""
+    table = {name.lower(): name for name in facts.column_names}
+    query = {name.lower(): name for name in output}
+    extra = [query[name] for name in query.keys() - table.keys()]
+    absent = [table[name] for name in table.keys() - query.keys()]
+    parts = []
+    if extra:
+        parts.append(f"the query yields {', '.join(sorted(extra))}, which the table doesn't have")
+    if absent:
+        parts.append(f"the table has {', '.join(sorted(absent))}, which the query doesn't yield")
+    if parts:
+        raise Refused(
+            f"{model.name}: " + "; ".join(parts),
+            next="changing a table's columns isn't supported yet: keep the names, or give the model a new name",
+        )
+
+
+def require_same_types(model: Model, facts: TableFacts | None, output: Iterable[Column]) -> None:
+    """The query's types are those of the table and of the model's `columns`; the slice column is a date."""
+    found = {column.name.lower(): column for column in output}
+    by = found.get(model.slicing.by.lower())
+    if by is None or by.type != "date":
+        what = f"is {by.type}" if by is not None else "isn't there"
+        raise Refused(f"{model.name}: slices go by {model.slicing.by}, which {what} in the output; a DATE is needed",
+                      next=f"CAST it AS DATE in the query, e.g. CAST(ts AS DATE) AS {model.slicing.by}")  # fmt: skip
+    wanted = {name.lower(): Column(name=name, type=kind) for name, kind in model.columns}
+    for origin, columns in (("`columns` says", wanted), ("the table has", _by_name(facts))):
+        for name, column in columns.items():
+            if name not in found:
+                raise Refused(f"{model.name}: {origin} {column.name}, which the query doesn't yield")
+            if not _is_same_type(column.type, found[name].type):
+                raise Refused(
+                    f"{model.name}.{column.name}: the query yields {found[name].type}, {origin} {column.type}",
+                    next="changing a column's type isn't supported yet: CAST it in the query",
+                )
+    if wanted and set(wanted) != set(found):
+        extra = ", ".join(sorted(found[name].name for name in found.keys() - wanted.keys()))
+        raise Refused(f"{model.name}: the query yields {extra}, which `columns` doesn't list")
+    if facts is not None:
+        require_same_names(model, facts, [column.name for column in found.values()])
+
+
+def _by_name(facts: TableFacts | None) -> dict[str, Column]:
+    return {column.name.lower(): column for column in facts.columns} if facts is not None else {}
+
+
+_ALIASES = {
+    "integer": "int",
+    "long": "bigint",
+    "short": "smallint",
+    "byte": "tinyint",
+    "real": "float",
+    "dec": "decimal",
+}
+
+
+def _is_same_type(declared: str, found: str) -> bool:
+    def plain(kind: str) -> str:
+        text = re.sub(r"\s+", "", kind.lower())
+        return _ALIASES.get(text, text)
+
+    return plain(declared) == plain(found)
+
+
+def require_time_columns(model: Model, facts: Mapping[str, TableFacts]) -> None:
+    """Every input's `time` is a date or a timestamp of its table."""
+    for i in model.inputs:
+        table = facts.get(i.table)
+        if i.time is None or table is None:
+            continue
+        column = table.column(i.time)
+        if column is not None and column.type not in _TIME_TYPES:
+            raise Refused(
+                f"{model.path}: {i.table}.{i.time} is {column.type}, and a time column is a date or a timestamp",
+                next="name another column as `time`, or leave it out to read the table whole",
+            )

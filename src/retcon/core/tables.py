@@ -1,0 +1,160 @@
+"""What Iceberg's metadata says about a table: columns, partitioning, and the content of its slices."""
+
+from __future__ import annotations
+
+import hashlib
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from retcon.core.slices import Grain, SliceSet
+
+
+@dataclass(frozen=True, kw_only=True)
+class Column:
+    name: str
+    type: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class PartitionField:
+    column: str
+    transform: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableFacts:
+    """A table as its newest metadata describes it."""
+
+    name: str
+    uuid: str
+    snapshot_id: int | None
+    schema_id: int
+    spec_id: int
+    columns: tuple[Column, ...]
+    partitioning: tuple[PartitionField, ...]
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        return tuple(column.name for column in self.columns)
+
+    def column(self, name: str) -> Column | None:
+        """The column of this name, found as Spark finds it: in any case."""
+        return next((c for c in self.columns if c.name.lower() == name.lower()), None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Content:
+    """How much there is, and a hash of the data and delete files that hold it."""
+
+    files: int = 0
+    rows: int = 0
+    bytes: int = 0
+    digest: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableFile:
+    """One data or delete file, and the slices it may hold rows of."""
+
+    path: str
+    rows: int
+    bytes: int
+    first: int | None
+    last: int | None
+    """Ordinals of its first and last slice; None where the metadata doesn't bound its times."""
+    is_delete: bool = False
+
+    @property
+    def slices(self) -> range:
+        return range(0) if self.first is None or self.last is None else range(self.first, self.last + 1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableContents:
+    """The files of a table at one snapshot, by slice of its time column."""
+
+    grain: Grain
+    files: tuple[TableFile, ...] = ()
+    null_rows: int = 0
+    """Rows whose time is NULL: they are in no slice."""
+
+    @cached_property
+    def is_exact(self) -> bool:
+        """Every file lies within one slice; else a file counts in each slice it may overlap."""
+        return all(file.first is not None and file.first == file.last for file in self.files)
+
+    @cached_property
+    def _by_slice(self) -> Mapping[int, list[int]]:
+        """Per slice, the positions of the files that may hold its rows."""
+        found: dict[int, list[int]] = {}
+        for position, file in enumerate(self.files):
+            for ordinal in file.slices if _is_narrow(file) else ():
+                found.setdefault(ordinal, []).append(position)
+        return found
+
+    @cached_property
+    def _wide(self) -> tuple[int, ...]:
+        return tuple(position for position, file in enumerate(self.files) if not _is_narrow(file))
+
+    @cached_property
+    def present(self) -> SliceSet:
+        """The slices that some data file may hold rows of (files without bounds tell nothing)."""
+        spans = {file.slices for file in self.files if not file.is_delete}
+        return SliceSet.of(self.grain, (ordinal for span in spans for ordinal in span))
+
+    def of(self, slices: SliceSet | None) -> Content:
+        """The content of these slices together (None: of the whole table)."""
+        return content_of(self.files if slices is None else self.overlapping(slices))
+
+    def overlapping(self, slices: SliceSet) -> list[TableFile]:
+        """The files that may hold rows of these slices, each once."""
+        narrow = {position for ordinal in slices.ordinals for position in self._by_slice.get(ordinal, ())}
+        wide = {position for position in self._wide if _overlaps(self.files[position], slices.ordinals)}
+        return [self.files[position] for position in sorted(narrow | wide)]
+
+
+_NARROW = 32
+
+
+def _is_narrow(file: TableFile) -> bool:
+    """Listed under each of its slices; a file that spans years, or has no bounds, is looked at one by one."""
+    return file.first is not None and len(file.slices) <= _NARROW
+
+
+def _overlaps(file: TableFile, ordinals: tuple[int, ...]) -> bool:
+    if file.first is None or file.last is None:
+        return True
+    at = bisect_left(ordinals, file.first)
+    return at < len(ordinals) and ordinals[at] <= file.last
+
+
+def content_of(files: Iterable[TableFile]) -> Content:
+    """How much these files hold, and the hash of which they are."""
+    held = list(files)
+    data = [file for file in held if not file.is_delete]
+    return Content(
+        files=len(data),
+        rows=sum(file.rows for file in data),
+        bytes=sum(file.bytes for file in held),
+        digest=digest_of(sorted(file.path for file in held)),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Changed:
+    """What commits between two snapshots changed; rewrites that change no row aren't counted."""
+
+    slices: SliceSet
+    everything: bool = False
+    """Some change can't be tied to slices."""
+
+    def within(self, slices: SliceSet) -> SliceSet:
+        return slices if self.everything else slices & self.slices
+
+
+def digest_of(parts: Iterable[str]) -> str:
+    """A short hash of some texts, in the order given."""
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:32]

@@ -1,0 +1,1 @@
+"""The steps of a run, in their order: plan, stage, prove, publish, roll back."""

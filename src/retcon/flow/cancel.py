@@ -1,0 +1,26 @@
+"""Cancel: give a run up for good."""
+
+from __future__ import annotations
+
+from retcon.core.runs import Cancelled, Run, RunState
+from retcon.errors import Refused
+from retcon.flow.ports import Clock, Ledger, Tables
+
+
+def cancel(run: Run, reason: str, ledger: Ledger, tables: Tables, *, clock: Clock, who: str) -> Run:
+    """Its branches go, and so do the tables that were made for it and that nobody wrote."""
+    if run.state in (RunState.PUBLISHING, RunState.PUBLISHED, RunState.ROLLED_BACK):
+        raise Refused(
+            f"run {run.id} is {run.state.value.replace('_', ' ')}: only a run that isn't published can be cancelled",
+            next=f"`retcon rollback {run.id} --reason …` undoes a publish",
+        )
+    if run.state is not RunState.CANCELLED:
+        run = ledger.record(run.id, Cancelled(reason=reason), at=clock(), who=who)
+    # After the record, so that a crash in between leaves a cancelled run whose clean-up can be called again.
+    # By the plan, not by the recorded tables: a run may have died before it could record them.
+    for planned in run.plan.models:
+        tables.drop_branch(planned.name, run.plan.branch)
+        facts = tables.facts(planned.name)
+        if facts is not None and facts.properties.get("retcon.made_by") == run.id:
+            tables.drop_unwritten(planned.name, facts.uuid)
+    return run

@@ -1,0 +1,92 @@
+"""What every step of a run needs at hand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from retcon.core.jobs import Job, Read, WaveTarget
+from retcon.core.models import Input, Model
+from retcon.core.plans import PlannedModel
+from retcon.core.projects import Project
+from retcon.core.runs import Event, Run
+from retcon.core.slices import Grain, SliceSet
+from retcon.core.tables import TableContents
+from retcon.flow.ports import Clock, Ledger, Tables, Warehouse, Watch
+
+
+@dataclass(kw_only=True)
+class Context:
+    """The parts, put together once per command."""
+
+    project: Project
+    ledger: Ledger
+    tables: Tables
+    warehouse: Warehouse
+    clock: Clock
+    who: str
+    watch: Watch
+    max_active: int = 2
+    _contents: dict[tuple[str, str | None, int | None], TableContents] = field(default_factory=dict)
+
+    def record(self, run: Run, event: Event) -> Run:
+        """Append an event to the run's record."""
+        return self.ledger.record(run.id, event, at=self.clock(), who=self.who)
+
+    def model(self, planned: PlannedModel) -> Model:
+        return self.project.graph.model(planned.name)
+
+    def contents(self, table: str, time: str | None, grain: Grain, snapshot_id: int | None) -> TableContents:
+        """A table's files at a snapshot: these never change, so they are read once."""
+        key = (table, time, snapshot_id)
+        if key not in self._contents:
+            self._contents[key] = self.tables.contents(table, time=time, grain=grain, snapshot_id=snapshot_id)
+        return self._contents[key]
+
+    def snapshots(self, run: Run) -> Mapping[str, int | None]:
+        """Which snapshot of each table this run reads: its own branches, and the pins of everything else."""
+        own = {table.table: self.tables.head(table.table, run.plan.branch) for table in run.tables.values()}
+        return {**run.pins, **own}
+
+
+def target_of(run: Run, planned: PlannedModel, wave: int) -> WaveTarget:
+    """Where a wave of this run goes."""
+    return WaveTarget(run=run.id, wave=wave, table=planned.name, branch=run.plan.branch)
+
+
+def job_of(
+    run: Run, model: Model, slices: SliceSet, snapshots: Mapping[str, int | None], context: Context, name: str
+) -> Job:
+    """The computation of these slices from these snapshots."""
+    return Job(
+        name=f"{run.id}_{model.short_name}_{name}",
+        model=model,
+        slices=slices,
+        reads={i.name: read_of(i, slices, snapshots) for i in model.inputs},
+        parameters=parameters_of(run, slices, context.project.settings.params),
+    )
+
+
+def read_of(i: Input, slices: SliceSet, snapshots: Mapping[str, int | None]) -> Read:
+    """What these slices read of an input."""
+    return Read(
+        table=i.table,
+        snapshot_id=snapshots[i.table],
+        time=i.time,
+        slices=None if i.time is None else i.read_by(slices),
+    )
+
+
+def parameters_of(run: Run, slices: SliceSet, params: Mapping[str, object]) -> dict[str, object]:
+    """The range tokens and the project's own parameters, to be bound, never pasted."""
+    first, last = slices.ordinals[0], slices.ordinals[-1]
+    start, end = slices.grain.start(first), slices.grain.start(last + 1)
+    return {
+        **params,
+        "start_date": start.date(),
+        "end_date": (end - timedelta(microseconds=1)).date(),
+        "start_ts": start,
+        "end_ts": end,
+        "run_ts": datetime.fromisoformat(run.run_ts) if run.run_ts else run.created,
+    }

@@ -1,0 +1,206 @@
+"""Plan: what a correction covers, what it reads, what it costs. Writes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import date, datetime
+
+from retcon.core.intervals import Interval
+from retcon.core.models import Model
+from retcon.core.planning import (
+    Scope,
+    World,
+    asked_interval,
+    default_end,
+    default_start,
+    merged_limits,
+    notes_of,
+    plan_id,
+    plan_model,
+    require_inputs,
+    require_limits,
+    spread,
+)
+from retcon.core.plans import Plan, Request
+from retcon.core.projects import Project
+from retcon.core.schemas import require_table_fits, require_time_columns
+from retcon.core.slices import SliceSet
+from retcon.core.suggestions import nearest
+from retcon.core.tables import TableContents
+from retcon.errors import BadArguments, Problem, ProjectInvalid, Refused
+from retcon.flow.ports import Ledger, Sql, Tables
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ask:
+    """What a person asks a plan for."""
+
+    select: tuple[str, ...]
+    reason: str
+    command: str
+    by: str
+    now: datetime
+    suffix: str
+    start: date | None = None
+    end: date | None = None
+    exclude: tuple[str, ...] = ()
+    downstream: bool = True
+    allow_missing_source: bool = False
+    wave: int | None = None
+    refreshes: str | None = None
+
+
+class Planner:
+    """Makes plans from the project, the ledger and Iceberg's metadata."""
+
+    def __init__(self, project: Project, tables: Tables, ledger: Ledger, sql: Sql) -> None:
+        self._project = project
+        self._tables = tables
+        self._ledger = ledger
+        self._sql = sql
+
+    def plan(self, ask: Ask) -> Plan:
+        """The plan for what was asked, or an error that says why there can't be one."""
+        graph = self._project.graph
+        if not ask.reason.strip():
+            raise BadArguments("a plan needs a reason", next='pass --reason "why history is rewritten"')
+        if not graph.models:
+            raise Refused("the project has no models", next="write one into models/<namespace>/<table>.sql")
+        selected = graph.select(ask.select, ask.exclude)
+        if not selected:
+            raise Refused("no model is left after --exclude", next="`retcon check` lists the models of this project")
+        world = self._world(selected)
+        asked, interval = self._asked(ask, selected, world)
+        scope = spread(graph, asked, world.published, downstream=ask.downstream)
+        self._require_tables(scope, world)
+        self._require_columns(scope, world)
+        models = tuple(
+            plan_model(graph.models[name], scope, graph, world, ask.now, ask.wave)
+            for name in graph.order
+            if name in scope.slices
+        )
+        require_limits(models, self._project.settings.limits)
+        require_inputs(models, allow_missing=ask.allow_missing_source)
+        first = graph.models[selected[0]]
+        return Plan(
+            id=plan_id(ask.now, first, ask.suffix),
+            reason=ask.reason.strip(),
+            created=ask.now,
+            by=ask.by,
+            request=Request(
+                models=selected,
+                start=f"{interval.start:%Y-%m-%d}",
+                end=f"{interval.last_day:%Y-%m-%d}",
+                command=ask.command,
+                downstream=ask.downstream,
+                allow_missing_source=ask.allow_missing_source,
+                refreshes=ask.refreshes,
+            ),
+            interval=interval,
+            timezone=self._project.settings.timezone,
+            models=models,
+            outside=scope.outside,
+            settings=self._project.settings.fingerprint,
+            limits=merged_limits(self._project.settings.limits),
+            notes=notes_of(models, world),
+        )
+
+    def _asked(self, ask: Ask, selected: Sequence[str], world: World) -> tuple[dict[str, SliceSet], Interval]:
+        """The slices asked for; where a date is left out, each model's own history decides."""
+        asked: dict[str, SliceSet] = {}
+        seen = world
+        for name in selected:
+            model = self._project.graph.models[name]
+            start = ask.start or default_start(model, seen)
+            end = ask.end or default_end(model, seen, ask.now)
+            slices = SliceSet.covering(model.grain, asked_interval(start, end, ask.now))
+            asked[name] = slices
+            seen = _with_planned(seen, model, slices)
+        edges = [(s.grain.start(s.ordinals[0]), s.grain.start(s.ordinals[-1] + 1)) for s in asked.values()]
+        return asked, Interval(min(start for start, _ in edges), max(end for _, end in edges))
+
+    def _world(self, selected: Sequence[str]) -> World:
+        """Facts, contents and published slices of every table that the plan could touch."""
+        graph = self._project.graph
+        reach = set(selected).union(*(graph.descendants(name) for name in selected))
+        models = [graph.models[name] for name in graph.order if name in reach]
+        wanted = {(i.table, i.time): model for model in models for i in model.inputs}
+        names = reach | {table for table, _ in wanted} | {name for model in models for name in model.after}
+        facts = {name: found for name in sorted(names) if (found := self._tables.facts(name)) is not None}
+        contents = {
+            (table, time): self._tables.contents(
+                table, time=time, grain=model.grain, snapshot_id=facts[table].snapshot_id
+            )
+            for (table, time), model in wanted.items()
+            if table in facts
+        }
+        published = {
+            name: self._published(graph.models[name], facts[name].snapshot_id, contents)
+            for name in graph.models
+            if name in facts
+        }
+        return World(facts=facts, contents=contents, published=published, sources=self._project.settings.sources)
+
+    def _published(
+        self, model: Model, snapshot_id: int | None, contents: Mapping[tuple[str, str | None], TableContents]
+    ) -> SliceSet:
+        """The slices that production shows: those with rows, and those that were published empty."""
+        if snapshot_id is None:
+            return SliceSet(model.grain)
+        by = model.slicing.by
+        held = contents.get((model.name, by)) or self._tables.contents(
+            model.name, time=by, grain=model.grain, snapshot_id=snapshot_id
+        )
+        recorded = (model.grain.parse(label) for label in self._ledger.published_slices(model.name))
+        return held.present | SliceSet.of(model.grain, recorded)
+
+    def _require_tables(self, scope: Scope, world: World) -> None:
+        graph = self._project.graph
+        for name in scope.slices:
+            for i in graph.models[name].inputs:
+                if i.table in scope.slices:
+                    continue
+                if i.table in graph.models and not world.published.get(i.table):
+                    raise Refused(
+                        f"{name} reads {i.table}, which was never published",
+                        state="no plan was written",
+                        next=f"include it: retcon plan +{name} …",
+                    )
+                if i.table not in world.facts:
+                    close = nearest(i.table, self._tables.names())
+                    raise Refused(
+                        f"{name} reads {i.table}, and the catalog has no such table",
+                        state="no plan was written",
+                        next=f"did you mean {close}?" if close else "make that table first, or correct the name",
+                    )
+            for other in graph.models[name].after:
+                if other not in scope.slices and not world.published.get(other):
+                    raise Refused(
+                        f"{name} comes after {other}, which was never published",
+                        state="no plan was written",
+                        next=f"publish it first, or include it: retcon plan {other} {name} …",
+                    )
+
+    def _require_columns(self, scope: Scope, world: World) -> None:
+        """Columns that the catalog or an upstream model's query says aren't there; tables that don't fit."""
+        graph = self._project.graph
+        columns = {name: facts.column_names for name, facts in world.facts.items()}
+        problems: list[Problem] = []
+        for name in (name for name in graph.order if name in scope.slices):
+            model = graph.models[name]
+            problems += self._sql.column_problems(model, columns)
+            output = self._sql.output_columns(model, columns)
+            require_time_columns(model, world.facts)
+            require_table_fits(model, world.facts.get(name), output)
+            if output is not None:
+                columns[name] = output
+        if problems:
+            raise ProjectInvalid(problems)
+
+
+def _with_planned(world: World, model: Model, slices: SliceSet) -> World:
+    """The world as models further down will find it, this model's slices being planned."""
+    known = world.published.get(model.name, SliceSet(model.grain))
+    without = {key: value for key, value in world.contents.items() if key[0] != model.name}
+    return replace(world, published={**world.published, model.name: known | slices}, contents=without)

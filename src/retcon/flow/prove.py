@@ -1,0 +1,183 @@
+"""Prove: measure what was staged, compare it with production, and let every gate speak."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from decimal import Decimal
+
+from retcon.core.gates import (
+    EMPTY,
+    OUTSIDE_SCOPE,
+    PARITY,
+    SCHEMA,
+    Evidence,
+    Finding,
+    Unique,
+    Verdict,
+    judge,
+    metrics_of,
+    not_null_columns,
+)
+from retcon.core.jobs import MeasureRequest
+from retcon.core.measures import TableMeasures
+from retcon.core.models import Model
+from retcon.core.plans import PlannedModel
+from retcon.core.runs import Judged, ProvenSlice, ProvingBegan, Run, RunTable
+from retcon.core.slices import Slice, SliceSet
+from retcon.errors import Refused
+from retcon.flow.context import Context, job_of
+from retcon.flow.ports import Progress
+
+Pair = tuple[str | None, str | None]
+
+
+def prove(run: Run, context: Context) -> Run:
+    """All verdicts on exactly what stands on the branches now; the run is proven or failed."""
+    run = context.record(run, ProvingBegan())
+    heads: dict[str, int | None] = {}
+    slices: list[ProvenSlice] = []
+    verdicts: list[Verdict] = []
+    totals: dict[str, Mapping[str, Pair]] = {}
+    for number, planned in enumerate(run.plan.models):
+        context.watch(Progress(step="prove", model=planned.name, done=number, total=len(run.plan.models)))
+        request = _request(run, planned, context)
+        staged, production = context.warehouse.measure(request)
+        heads[planned.name] = request.staged
+        slices += _proven_slices(planned, staged, production)
+        totals[planned.name] = _pairs(production.totals, staged.totals)
+        verdicts += _declared(request, staged, production, context)
+        verdicts += _always_on(run, planned, request, staged, context)
+    context.watch(Progress(step="prove", done=len(run.plan.models), total=len(run.plan.models)))
+    return context.record(run, Judged(heads=heads, slices=tuple(slices), verdicts=tuple(verdicts), totals=totals))
+
+
+def _request(run: Run, planned: PlannedModel, context: Context) -> MeasureRequest:
+    model = context.model(planned)
+    head = context.tables.head(planned.name, run.plan.branch)
+    if head is None:
+        raise Refused(
+            f"branch {run.plan.branch} of {planned.name} is gone",
+            state="what was staged there is lost; production is untouched",
+            next=f"somebody dropped it: `retcon cancel {run.id}`, then plan again",
+        )
+    return MeasureRequest(
+        model=model,
+        table=planned.name,
+        slices=planned.slices,
+        metrics=metrics_of(model.gates),
+        not_null=not_null_columns(model.gates),
+        staged=head,
+        production=run.tables[planned.name].base_snapshot,
+    )
+
+
+def _declared(
+    request: MeasureRequest, staged: TableMeasures, production: TableMeasures, context: Context
+) -> list[Verdict]:
+    gates = request.model.gates
+    duplicates = {gate.name: context.warehouse.duplicates(request, gate) for gate in gates if isinstance(gate, Unique)}
+    evidence = Evidence(model=request.model.name, staged=staged, production=production, duplicates=duplicates)
+    return [judge(gate, evidence) for gate in gates]
+
+
+def _always_on(
+    run: Run, planned: PlannedModel, request: MeasureRequest, staged: TableMeasures, context: Context
+) -> list[Verdict]:
+    table = run.tables[planned.name]
+    verdicts = [_schema(planned, table, context), _outside_scope(planned, request, table, context)]
+    verdicts.append(_empty(request.model, staged))
+    if not request.model.nondeterministic:
+        verdicts.append(_parity(run, planned, request, staged, context))
+    return verdicts
+
+
+def _schema(planned: PlannedModel, table: RunTable, context: Context) -> Verdict:
+    """The table still is what it was when staging began."""
+    facts = context.tables.facts(planned.name)
+    then = (table.uuid, table.schema_id, table.spec_id)
+    now = (facts.uuid, facts.schema_id, facts.spec_id) if facts is not None else None
+    findings = []
+    if now != then:
+        findings.append(Finding(slice=None, text="the table's schema, partitioning or identity changed since staging"))
+    columns = len(facts.columns) if facts is not None else 0
+    return _verdict(planned.name, SCHEMA, f"{columns} columns as the table has them", findings)
+
+
+def _outside_scope(planned: PlannedModel, request: MeasureRequest, table: RunTable, context: Context) -> Verdict:
+    """The branch differs from production's base in planned slices only: told by its manifests, no data read."""
+    changed = context.tables.changed(
+        planned.name,
+        time=request.model.slicing.by,
+        grain=planned.slices.grain,
+        since=table.base_snapshot,
+        until=request.staged,
+    )
+    findings = []
+    if changed is None or changed.everything:
+        findings.append(Finding(slice=None, text="the branch's history doesn't tell what changed"))
+    else:
+        findings += [
+            Finding(slice=s.label, text="changed on the branch, not planned") for s in changed.slices - planned.slices
+        ]
+    return _verdict(planned.name, OUTSIDE_SCOPE, "no row outside the planned slices", findings)
+
+
+def _empty(model: Model, staged: TableMeasures) -> Verdict:
+    """A slice without rows is never taken for done."""
+    empty = [slice for slice, measure in sorted(staged.slices.items()) if measure.rows == 0]
+    summary = f"{len(empty):,} slices without rows" if empty else "every slice has rows"
+    refused = [] if model.allow_empty else empty
+    findings = [
+        Finding(slice=slice.label, text="no rows; `allow_empty: true` would let it be emptied") for slice in refused
+    ]
+    return _verdict(model.name, EMPTY, summary, findings)
+
+
+def _parity(
+    run: Run, planned: PlannedModel, request: MeasureRequest, staged: TableMeasures, context: Context
+) -> Verdict:
+    """One slice, drawn by the run's id, recomputed alone must equal its share of the wave."""
+    shared = [slice for wave in planned.waves if len(wave) > 1 for slice in wave]
+    if not shared:
+        return _verdict(planned.name, PARITY, "every slice was computed alone", [])
+    drawn = _drawn(f"{run.id}/{planned.name}", shared)
+    alone = SliceSet(planned.slices.grain, (drawn.ordinal,))
+    job = job_of(run, request.model, alone, context.snapshots(run), context, "parity")
+    difference = context.warehouse.differs_alone(job, request, staged.slices[drawn].checksum)
+    findings = [Finding(slice=drawn.label, text=f"computed alone, {difference}")] if difference else []
+    return _verdict(planned.name, PARITY, f"{drawn.label} computed alone gives the same", findings)
+
+
+def _drawn(seed: str, slices: list[Slice]) -> Slice:
+    return slices[int.from_bytes(hashlib.sha256(seed.encode()).digest()[:8]) % len(slices)]
+
+
+def _verdict(model: str, kind: str, summary: str, findings: list[Finding]) -> Verdict:
+    return Verdict(model=model, gate=kind, kind=kind, summary=summary, findings=tuple(findings))
+
+
+def _proven_slices(planned: PlannedModel, staged: TableMeasures, production: TableMeasures) -> list[ProvenSlice]:
+    proven: list[ProvenSlice] = []
+    for slice in planned.slices:
+        new, old = staged.slices[slice], production.slices.get(slice)
+        proven.append(
+            ProvenSlice(
+                model=planned.name,
+                slice=slice.label,
+                rows=new.rows,
+                checksum=new.checksum,
+                old_rows=old.rows if old else None,
+                old_checksum=old.checksum if old else None,
+                metrics=_pairs(old.metrics if old else {}, new.metrics),
+            )
+        )
+    return proven
+
+
+def _pairs(old: Mapping[str, Decimal | None], new: Mapping[str, Decimal | None]) -> dict[str, Pair]:
+    return {name: (_text(old.get(name)), _text(value)) for name, value in new.items()}
+
+
+def _text(value: Decimal | None) -> str | None:
+    return None if value is None else str(value)

@@ -1,0 +1,84 @@
+"""Publish: every table of the run in one atomic step, metadata only."""
+
+from __future__ import annotations
+
+from retcon.core.jobs import PublishRequest
+from retcon.core.plans import PlannedModel, tag_before
+from retcon.core.runs import PointerSwap, PublishBegan, Published, PublishRefused, Run
+from retcon.errors import Conflict, Refused
+from retcon.flow.consume import consumed_by
+from retcon.flow.context import Context
+from retcon.flow.ports import Progress
+
+_TRIES = 5
+
+
+def publish(run: Run, context: Context) -> Run:
+    """Make the run visible. Commits to other slices meanwhile stay; one inside the scope refuses it."""
+    consumed = consumed_by(run, context)
+    for attempt in range(1, _TRIES + 1):
+        context.watch(Progress(step="publish", done=0, total=len(run.plan.models)))
+        try:
+            swaps = [_prepare(run, planned, context) for planned in run.plan.models]
+        except Refused as refusal:
+            context.record(run, PublishRefused(why=refusal.message))
+            raise
+        run = context.record(run, PublishBegan(locations={swap.table: swap.new_location for swap in swaps}))
+        try:
+            event = Published(snapshots={swap.table: swap.snapshot_id for swap in swaps}, consumed=consumed)
+            run = context.ledger.publish(run.id, event, swaps, at=context.clock(), who=context.who)
+        except Conflict as conflict:
+            # Somebody committed between preparing and swapping: look again at what it was.
+            if attempt == _TRIES:
+                context.record(run, PublishRefused(why=conflict.message))
+                raise
+            continue
+        context.watch(Progress(step="publish", done=len(swaps), total=len(swaps)))
+        break
+    return run
+
+
+def publish_request(run: Run, planned: PlannedModel, context: Context) -> PublishRequest:
+    """One table's share."""
+    return PublishRequest(
+        run=run.id,
+        table=run.tables[planned.name],
+        by=context.model(planned).slicing.by,
+        type="date",
+        slices=planned.slices,
+        branch=run.plan.branch,
+        tag=tag_before(run.id),
+    )
+
+
+def _prepare(run: Run, planned: PlannedModel, context: Context) -> PointerSwap:
+    _require_unmoved(run, planned, context)
+    return context.warehouse.prepare_publish(publish_request(run, planned, context))
+
+
+def _require_unmoved(run: Run, planned: PlannedModel, context: Context) -> None:
+    """Name the slices of this run that somebody else wrote since it began; Iceberg's own check names files only."""
+    base = run.tables[planned.name].base_snapshot
+    facts = context.tables.facts(planned.name)
+    if facts is None:
+        raise Refused(
+            f"{planned.name} was dropped since this run began",
+            state="nothing was published",
+            next=f"`retcon cancel {run.id}`, then plan again",
+        )
+    if facts.snapshot_id == base:
+        return
+    by = context.model(planned).slicing.by
+    changed = context.tables.changed(
+        planned.name, time=by, grain=planned.slices.grain, since=base, until=facts.snapshot_id
+    )
+    if changed is None:
+        return
+    hit = changed.within(planned.slices)
+    if hit:
+        commits = ", ".join(context.tables.commits_after(planned.name, base)[:3])
+        raise Conflict(
+            f"{planned.name}: {hit.text} were written by others since this run began ({commits})",
+            state="nothing was published; production is untouched by this run",
+            next=f"`retcon plan --refresh backfills/{run.id}.yaml` plans it anew on what is there now",
+        )

@@ -1,0 +1,101 @@
+"""Roll back: take one publish back, for all of its tables in one atomic step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from retcon.core.runs import RolledBack, Run, RunState
+from retcon.core.slices import SliceSet
+from retcon.errors import BadArguments, Conflict, Refused
+from retcon.flow.context import Context
+from retcon.flow.ports import Ledger, Tables
+from retcon.flow.publish import publish_request
+
+
+@dataclass(frozen=True, kw_only=True)
+class Undone:
+    """What a rollback did, and what stands on what it undid."""
+
+    run: Run
+    stale: tuple[tuple[str, str, str], ...]
+    """(model, slices, run) of later publishes that read what was undone."""
+
+
+def roll_back(run: Run, reason: str, context: Context) -> Undone:
+    """Every table back to where it was before the publish; later reads of it are listed as stale."""
+    if not reason.strip():
+        raise BadArguments("a rollback needs a reason", next='pass --reason "why it is undone"')
+    _require_published(run)
+    _require_in_time(run, context.clock(), context)
+    _require_nothing_later(run, context.tables)
+    swaps = [context.warehouse.prepare_rollback(publish_request(run, planned, context)) for planned in run.plan.models]
+    event = RolledBack(reason=reason.strip(), snapshots={swap.table: swap.snapshot_id for swap in swaps})
+    undone = context.ledger.roll_back(run.id, event, swaps, at=context.clock(), who=context.who)
+    return Undone(run=undone, stale=_readers(run, context.ledger))
+
+
+def rollback_until(run: Run, retention_days: int) -> datetime | None:
+    """Until when a publish can be taken back."""
+    return run.published + timedelta(days=retention_days) if run.published is not None else None
+
+
+def retention_days(run: Run, context: Context) -> int:
+    """The shortest retention among the run's models."""
+    models = context.project.graph.models
+    return min((models[p.name].retention_days for p in run.plan.models if p.name in models), default=14)
+
+
+def _require_published(run: Run) -> None:
+    """Only a publish that stands can be rolled back."""
+    if run.state is not RunState.PUBLISHED:
+        raise Refused(
+            f"run {run.id} is {run.state.value.replace('_', ' ')}: there is no publish to roll back",
+            next=f"`retcon show {run.id}` tells more",
+        )
+
+
+def _require_in_time(run: Run, now: datetime, context: Context) -> None:
+    until = rollback_until(run, retention_days(run, context))
+    if until is not None and now > until:
+        raise Refused(
+            f"run {run.id} could be rolled back until {until:%Y-%m-%d %H:%M} UTC",
+            next="plan a new correction instead",
+        )
+
+
+def _require_nothing_later(run: Run, tables: Tables) -> None:
+    later = {
+        table.table: commits
+        for table in run.tables.values()
+        if (commits := tables.commits_after(table.table, table.published_snapshot))
+    }
+    if later:
+        listed = "; ".join(f"{table}: {', '.join(commits[:5])}" for table, commits in later.items())
+        raise Conflict(
+            f"something landed after run {run.id} was published: {listed}",
+            state="nothing was rolled back",
+            next="roll back the later run first, or plan a new correction over the same range",
+        )
+
+
+def _readers(run: Run, ledger: Ledger) -> tuple[tuple[str, str, str], ...]:
+    """Slices that later publishes computed from what this run had published."""
+    undone = {table.table: table.published_snapshot for table in run.tables.values()}
+    found: list[tuple[str, str, str]] = []
+    for later in ledger.runs():
+        if later.id == run.id or later.state is not RunState.PUBLISHED:
+            continue
+        if later.published is None or run.published is None or later.published < run.published:
+            continue
+        by_model: dict[str, list[str]] = {}
+        for entry in ledger.consumption(later.id):
+            if entry.table in undone:
+                by_model.setdefault(entry.model, []).append(entry.slice)
+        for model, labels in by_model.items():
+            planned = later.plan.model(model)
+            if planned is not None:
+                grain = planned.slices.grain
+                slices = SliceSet.of(grain, (grain.parse(label) for label in labels))
+                found.append((model, slices.text, later.id))
+    return tuple(found)

@@ -1,0 +1,241 @@
+"""Stage: recompute the planned slices on the run's own branches, beside production."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from time import monotonic
+
+from retcon.core.jobs import Job, StagedWave
+from retcon.core.plans import PlannedModel
+from retcon.core.runs import (
+    Paused,
+    Resumed,
+    Run,
+    RunState,
+    RunTable,
+    ScanEvidence,
+    StagingDone,
+    TablesOpened,
+    WaveFailed,
+    WaveStaged,
+    WaveState,
+)
+from retcon.core.schemas import require_same_types
+from retcon.core.slices import SliceSet
+from retcon.errors import Fault, Interrupted, RetconError
+from retcon.flow.context import Context, job_of, target_of
+from retcon.flow.ports import Progress
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Wave:
+    """One wave on its way."""
+
+    planned: PlannedModel
+    number: int
+    slices: SliceSet
+    job: Job
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Outcome:
+    staged: StagedWave
+    seconds: float
+    scanned: Mapping[str, int] | None
+    """None: found on the branch, not computed now."""
+
+
+def stage(run: Run, context: Context) -> Run:
+    """Bring every wave of the plan onto the run's branches; what is there already is kept."""
+    resuming = bool(run.tables)
+    if not resuming:
+        run = _open_tables(run, context)
+    elif run.state is not RunState.STAGING:
+        run = context.record(run, Resumed(to=RunState.STAGING))
+    done = {(w.model, w.wave) for w in context.ledger.waves(run.id) if w.state is WaveState.DONE}
+    tally = _Tally(run, context, already=sum(len(s) for m, n, s in _waves(run) if (m.name, n) in done))
+    for planned in run.plan.models:
+        snapshots = context.snapshots(run)
+        model = context.model(planned)
+        waves = [
+            _Wave(planned=p, number=n, slices=s, job=job_of(run, model, s, snapshots, context, f"w{n}"))
+            for p, n, s in _waves(run)
+            if p.name == planned.name and (p.name, n) not in done
+        ]
+        _run_waves(run, context, waves, tally, look_first=resuming)
+    return context.record(run, StagingDone())
+
+
+def _waves(run: Run) -> list[tuple[PlannedModel, int, SliceSet]]:
+    return [(planned, n, slices) for planned in run.plan.models for n, slices in enumerate(planned.waves, start=1)]
+
+
+def _open_tables(run: Run, context: Context) -> Run:
+    """Pin the inputs, check the schemas, make missing tables, and open a branch on each table of the run."""
+    own = {planned.name for planned in run.plan.models}
+    read = {i.table for planned in run.plan.models for i in planned.inputs} - own
+    pins = {table: facts.snapshot_id for table in sorted(read) if (facts := context.tables.facts(table)) is not None}
+    run_ts = context.clock().isoformat()
+    tables: list[RunTable] = []
+    bases: dict[str, int | None] = {}
+    for planned in run.plan.models:
+        context.watch(Progress(step="open", model=planned.name))
+        table = _open_table(run, planned, {**pins, **bases}, context)
+        tables.append(table)
+        bases[planned.name] = table.base_snapshot
+    return context.record(run, TablesOpened(tables=tuple(tables), pins=pins, run_ts=run_ts))
+
+
+def _open_table(run: Run, planned: PlannedModel, snapshots: Mapping[str, int | None], context: Context) -> RunTable:
+    model = context.model(planned)
+    first = SliceSet(planned.slices.grain, planned.slices.ordinals[:1])
+    job = job_of(run, model, first, snapshots, context, "schema")
+    facts = context.tables.facts(planned.name)
+    require_same_types(model, facts, context.warehouse.output(job))
+    if facts is None:
+        context.warehouse.make_table(job, planned.name, run.id)
+        facts = context.tables.facts(planned.name)
+    if facts is None:
+        raise Fault(f"{planned.name} was made, but the catalog doesn't show it", state="nothing was staged")
+    # A branch from before a crash holds nothing yet, and main may have moved since: begin it anew.
+    context.tables.drop_branch(planned.name, run.plan.branch)
+    context.warehouse.open_branch(planned.name, run.plan.branch, facts.snapshot_id)
+    return RunTable(
+        table=planned.name,
+        uuid=facts.uuid,
+        schema_id=facts.schema_id,
+        spec_id=facts.spec_id,
+        base_snapshot=facts.snapshot_id,
+        made=facts.properties.get("retcon.made_by") == run.id,
+    )
+
+
+class _Tally:
+    """Counts what is done, and tells whoever watches."""
+
+    def __init__(self, run: Run, context: Context, already: int) -> None:
+        self._context = context
+        self._total = run.plan.slices
+        self.slices = already
+        self.rows = 0
+
+    def begin(self, model: str) -> None:
+        self._tell(model)
+
+    def add(self, model: str, outcome: _Outcome) -> None:
+        self.slices += len(outcome.staged.slices)
+        self.rows += sum(slice.rows for slice in outcome.staged.slices)
+        self._tell(model)
+
+    def _tell(self, model: str) -> None:
+        self._context.watch(Progress(step="stage", model=model, done=self.slices, total=self._total, rows=self.rows))
+
+
+def _run_waves(run: Run, context: Context, waves: list[_Wave], tally: _Tally, *, look_first: bool) -> None:
+    """At most `max_active` at once, in their order; each is recorded as soon as it is on the branch."""
+    if not waves:
+        return
+    tally.begin(waves[0].planned.name)
+    pool = ThreadPoolExecutor(max_workers=context.max_active, thread_name_prefix="wave")
+    running: dict[Future[_Outcome], _Wave] = {}
+    ahead = list(reversed(waves))
+    try:
+        while ahead or running:
+            while ahead and len(running) < context.max_active:
+                wave = ahead.pop()
+                running[pool.submit(_stage_wave, run, context, wave, look_first)] = wave
+            finished, _ = wait(running, return_when=FIRST_COMPLETED)
+            for future in finished:
+                _settle(run, context, running.pop(future), future, tally)
+    except KeyboardInterrupt:
+        context.warehouse.interrupt()
+        _let_finish(run, context, running, tally)
+        run = context.record(run, Paused(why="interrupted at the keyboard"))
+        raise Interrupted(
+            f"paused: {tally.slices:,} of {run.plan.slices:,} slices are staged",
+            state="production is untouched",
+            next=f"`retcon apply {run.id}` goes on with what is missing; `retcon cancel {run.id}` gives it up",
+        ) from None
+    except Exception:
+        _let_finish(run, context, running, tally)
+        raise
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _stage_wave(run: Run, context: Context, wave: _Wave, look_first: bool) -> _Outcome:
+    target = target_of(run, wave.planned, wave.number)
+    by = wave.job.model.slicing.by
+    began = monotonic()
+    if look_first:
+        # Committed before a crash that came before the ledger knew: not computed again.
+        found = context.tables.find_wave(target, wave.slices, by)
+        if found is not None:
+            return _Outcome(staged=found, seconds=0.0, scanned=None)
+    scanned = context.warehouse.stage(wave.job, target)
+    staged = context.tables.find_wave(target, wave.slices, by)
+    if staged is None:
+        raise Fault(
+            f"{wave.planned.name}, {wave.slices.text}: written, but its commit isn't on the branch",
+            state="production is untouched",
+            next=f"`retcon apply {run.id}` stages it again",
+            retryable=True,
+        )
+    return _Outcome(staged=staged, seconds=monotonic() - began, scanned=scanned)
+
+
+def _settle(run: Run, context: Context, wave: _Wave, future: Future[_Outcome], tally: _Tally) -> None:
+    """Record how a wave ended."""
+    try:
+        outcome = future.result()
+    except RetconError as error:
+        context.record(run, WaveFailed(model=wave.planned.name, wave=wave.number, error=error.message))
+        raise
+    except Exception as error:
+        message = f"{wave.planned.name}, {wave.slices.text}: {type(error).__name__}: {error}"[:500]
+        context.record(run, WaveFailed(model=wave.planned.name, wave=wave.number, error=message))
+        raise Fault(
+            message,
+            state="this wave was not staged; waves already staged are kept; production is untouched",
+            next=f"`retcon apply {run.id}` goes on with what is missing",
+        ) from error
+    context.record(
+        run,
+        WaveStaged(
+            model=wave.planned.name,
+            wave=wave.number,
+            snapshot_id=outcome.staged.snapshot_id,
+            slices=outcome.staged.slices,
+            seconds=round(outcome.seconds, 3),
+            scans=_evidence(context, wave, outcome.scanned),
+            adopted=outcome.scanned is None,
+        ),
+    )
+    tally.add(wave.planned.name, outcome)
+
+
+def _let_finish(run: Run, context: Context, running: dict[Future[_Outcome], _Wave], tally: _Tally) -> None:
+    """What still got onto its branch is recorded, so that it needn't be computed again."""
+    for future, wave in running.items():
+        future.cancel()
+        if not future.cancelled() and future.exception() is None:
+            _settle(run, context, wave, future, tally)
+
+
+def _evidence(context: Context, wave: _Wave, scanned: Mapping[str, int] | None) -> tuple[ScanEvidence, ...]:
+    """What Spark read, against what was in scope."""
+    if scanned is None:
+        return ()
+    evidence: dict[str, ScanEvidence] = {}
+    for read in wave.job.reads.values():
+        held = context.contents(read.table, read.time, wave.slices.grain, read.snapshot_id)
+        before = evidence.get(read.table)
+        evidence[read.table] = ScanEvidence(
+            input=read.table,
+            scanned_files=scanned.get(read.table, 0),
+            scope_files=held.of(read.slices).files + (before.scope_files if before else 0),
+            table_files=held.of(None).files,
+        )
+    return tuple(evidence.values())

@@ -1,0 +1,256 @@
+"""Tell: what was done, to which slices, and what moved. Reads the ledger; starts nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+
+from retcon.core.gates import relative_change
+from retcon.core.models import Model
+from retcon.core.plans import tag_before
+from retcon.core.projects import Project
+from retcon.core.runs import (
+    RecordedEvent,
+    RecordedSlice,
+    RecordedVerdict,
+    RecordedWave,
+    Run,
+    RunState,
+    SliceState,
+    first_broken_link,
+)
+from retcon.core.slices import SliceSet
+from retcon.core.suggestions import did_you_mean
+from retcon.errors import Refused
+from retcon.flow.ports import Ledger
+from retcon.flow.rollback import rollback_until
+
+
+@dataclass(frozen=True, kw_only=True)
+class Change:
+    """One number before and after."""
+
+    old: Decimal | None
+    new: Decimal | None
+
+    @property
+    def relative(self) -> Decimal | None:
+        """None where there is no old value to compare with: it is new."""
+        return relative_change(self.old, self.new)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SliceDiff:
+    slice: str
+    rows: Change
+    metrics: Mapping[str, Change]
+    same_content: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelDiff:
+    model: str
+    rows: Change
+    totals: Mapping[str, Change]
+    slices: tuple[SliceDiff, ...]
+
+    @property
+    def changed(self) -> int:
+        return sum(not slice.same_content for slice in self.slices)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DiffReport:
+    """Old against new, from the measures that were recorded when the run was proven."""
+
+    run: Run
+    models: tuple[ModelDiff, ...]
+
+    @property
+    def is_published(self) -> bool:
+        return self.run.state in (RunState.PUBLISHED, RunState.ROLLED_BACK)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunProgress:
+    """How much of a run is staged."""
+
+    run: Run
+    slices: int
+    done: int
+    empty: int
+    rows: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelStatus:
+    """What readers of a table want to know."""
+
+    model: str
+    published: Run | None
+    """The newest publish that stands."""
+    slices: SliceSet
+    """Every slice that is published."""
+    rows: int
+    in_flight: tuple[RunProgress, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunReport:
+    """Everything about one run."""
+
+    run: Run
+    progress: RunProgress
+    waves: tuple[RecordedWave, ...]
+    slices: tuple[RecordedSlice, ...]
+    verdicts: tuple[RecordedVerdict, ...]
+    events: tuple[RecordedEvent, ...]
+    broken_link: int | None
+    """The first event whose hash doesn't fit; None for a sound record."""
+    rollback_until: datetime | None
+    old_version: str | None
+    """The tag under which the version from before is readable."""
+    code: Mapping[str, str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelReport:
+    """A model, and what became of it."""
+
+    model: Model
+    status: ModelStatus
+    runs: tuple[Run, ...]
+    readers: tuple[str, ...]
+
+
+_OVER = (RunState.PUBLISHED, RunState.ROLLED_BACK, RunState.CANCELLED)
+
+
+class Teller:
+    """Answers questions about runs and models."""
+
+    def __init__(self, project: Project, ledger: Ledger) -> None:
+        self._project = project
+        self._ledger = ledger
+
+    def status(self, select: tuple[str, ...] = (), exclude: tuple[str, ...] = ()) -> list[ModelStatus]:
+        """Per model: what is published, and what is under way."""
+        names = self._project.graph.select(select, exclude)
+        last = self._ledger.last_published(names)
+        flying = [self._progress(run) for run in self._ledger.runs() if run.state not in _OVER]
+        return [self._status(name, last.get(name), flying) for name in names]
+
+    def history(self, model: str | None, limit: int | None) -> list[RunProgress]:
+        """Runs, newest first."""
+        if model is not None:
+            self._project.graph.model(model)
+        return [self._progress(run) for run in self._ledger.runs(model=model, limit=limit)]
+
+    def run(self, name: str) -> Run:
+        """A run by its id, or a model's newest run; anything else is an error that suggests."""
+        if "." in name and name in self._project.graph.models:
+            runs = self._ledger.runs(model=name, limit=1)
+            if not runs:
+                raise Refused(f"{name} has no run yet", next=f"retcon plan {name} --start … --end … --reason …")
+            return runs[0]
+        found = self._ledger.run(name)
+        if found is None:
+            known = [run.id for run in self._ledger.runs(limit=200)] + list(self._project.graph.models)
+            advice = did_you_mean(name, known) or "`retcon history` lists the runs"
+            raise Refused(f"there is no run or model {name}", next=advice)
+        return found
+
+    def show_run(self, run: Run) -> RunReport:
+        events = self._ledger.events(run.id)
+        has_old = any(table.base_snapshot is not None for table in run.tables.values())
+        is_published = run.state is RunState.PUBLISHED
+        return RunReport(
+            run=run,
+            progress=self._progress(run),
+            waves=tuple(self._ledger.waves(run.id)),
+            slices=tuple(self._ledger.slices(run.id)),
+            verdicts=tuple(self._ledger.verdicts(run.id)),
+            events=tuple(events),
+            broken_link=first_broken_link(events),
+            rollback_until=rollback_until(run, self._retention(run)) if is_published else None,
+            old_version=tag_before(run.id) if has_old and run.published is not None else None,
+            code=self._ledger.code(run.id),
+        )
+
+    def show_model(self, name: str) -> ModelReport:
+        model = self._project.graph.model(name)
+        readers = tuple(dict.fromkeys(child.name for child, _ in self._project.graph.children(name)))
+        return ModelReport(
+            model=model,
+            status=self.status((name,))[0],
+            runs=tuple(self._ledger.runs(model=name, limit=10)),
+            readers=readers,
+        )
+
+    def diff(self, run: Run) -> DiffReport:
+        """Old and new per slice; refused where nothing was measured yet."""
+        measured = [s for s in self._ledger.slices(run.id) if s.checksum is not None]
+        if not measured:
+            raise Refused(
+                f"run {run.id} is {run.state.value}: nothing was measured yet",
+                next=f"`retcon apply {run.id} --until proven` measures it without publishing",
+            )
+        models = (planned.name for planned in run.plan.models)
+        return DiffReport(
+            run=run, models=tuple(_model_diff(run, name, [s for s in measured if s.model == name]) for name in models)
+        )
+
+    def _retention(self, run: Run) -> int:
+        models = self._project.graph.models
+        return min((models[p.name].retention_days for p in run.plan.models if p.name in models), default=14)
+
+    def _progress(self, run: Run) -> RunProgress:
+        slices = self._ledger.slices(run.id)
+        return RunProgress(
+            run=run,
+            slices=run.plan.slices,
+            done=sum(s.state is not SliceState.PENDING for s in slices),
+            empty=sum(s.state is SliceState.EMPTY for s in slices),
+            rows=sum(s.rows or 0 for s in slices),
+        )
+
+    def _status(self, name: str, last: Run | None, flying: list[RunProgress]) -> ModelStatus:
+        grain = self._project.graph.models[name].grain
+        published = self._ledger.published_slices(name)
+        return ModelStatus(
+            model=name,
+            published=last,
+            slices=SliceSet.of(grain, (grain.parse(label) for label in published)),
+            rows=sum(slice.rows for slice in published.values()),
+            in_flight=tuple(progress for progress in flying if progress.run.plan.model(name) is not None),
+        )
+
+
+def _model_diff(run: Run, model: str, slices: list[RecordedSlice]) -> ModelDiff:
+    return ModelDiff(
+        model=model,
+        rows=Change(
+            old=sum((Decimal(s.old_rows) for s in slices if s.old_rows is not None), Decimal(0)),
+            new=sum((Decimal(s.rows or 0) for s in slices), Decimal(0)),
+        ),
+        totals=_changes(run.totals.get(model, {})),
+        slices=tuple(
+            SliceDiff(
+                slice=s.slice,
+                rows=Change(old=_decimal(s.old_rows), new=_decimal(s.rows)),
+                metrics=_changes(s.metrics),
+                same_content=s.checksum == s.old_checksum,
+            )
+            for s in slices
+        ),
+    )
+
+
+def _changes(pairs: Mapping[str, tuple[str | None, str | None]]) -> dict[str, Change]:
+    return {name: Change(old=_decimal(old), new=_decimal(new)) for name, (old, new) in pairs.items()}
+
+
+def _decimal(value: str | int | None) -> Decimal | None:
+    return None if value is None else Decimal(value)

@@ -1,0 +1,69 @@
+"""Row hashes and order-independent checksums, in SQL."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyspark.sql.types import (
+    ArrayType,
+    DataType,
+    DoubleType,
+    FloatType,
+    MapType,
+    StructField,
+    StructType,
+    VariantType,
+)
+
+from retcon.core.queries import quoted
+
+_BITS_IN_A_MASK = 62
+
+
+def row_hash(fields: Sequence[StructField]) -> str:
+    """A 64-bit hash of a row: of its values, and of which of them are NULL.
+
+    xxhash64 skips NULLs, so without the mask ('a', NULL) and (NULL, 'a') would be the same row.
+    """
+    masks = [_mask(fields[at : at + _BITS_IN_A_MASK]) for at in range(0, len(fields), _BITS_IN_A_MASK)]
+    return f"xxhash64({', '.join([*masks, *(_comparable(field) for field in fields)])})"
+
+
+def _mask(fields: Sequence[StructField]) -> str:
+    bits = (f"if({quoted(field.name)} IS NULL, {1 << at}L, 0L)" for at, field in enumerate(fields))
+    return " + ".join(bits)
+
+
+def _comparable(field: StructField) -> str:
+    name = quoted(field.name)
+    match field.dataType:
+        case DoubleType() | FloatType():
+            return rounded(f"CAST({name} AS DOUBLE)")
+        case MapType():
+            # A map has no order of its own.
+            return f"to_json(struct(array_sort(map_entries({name})) AS m), map('ignoreNullFields', 'false'))"
+        case StructType() | ArrayType() | VariantType():
+            return f"to_json(struct({name} AS v), map('ignoreNullFields', 'false'))"
+        case _:
+            return name
+
+
+def rounded(double: str) -> str:
+    """A double rounded to 40 bits: sums taken in another order mostly agree then. Huge ones are left as they are."""
+    return f"if(abs({double}) < 1e300D, {double} * 8193D + ({double} - {double} * 8193D), {double})"
+
+
+def is_floating(kind: DataType) -> bool:
+    """May its last bits depend on the order of a sum?"""
+    return isinstance(kind, DoubleType | FloatType)
+
+
+def checksum_sums(hash_column: str) -> tuple[str, str]:
+    """Two sums over the halves of the hash: exact, whatever the order, and equal rows don't cancel out."""
+    name = quoted(hash_column)
+    return f"sum({name} & 4294967295L)", f"sum(shiftrightunsigned({name}, 32))"
+
+
+def checksum_text(rows: int, low: int, high: int) -> str:
+    """Count and sums as one word."""
+    return f"{rows:x}-{low:x}-{high:x}"

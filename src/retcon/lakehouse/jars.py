@@ -1,0 +1,97 @@
+"""The jars beside Spark: resolved once by Spark's own resolver, then kept, so that no later start needs the network."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from hashlib import sha256
+from importlib.util import find_spec
+from pathlib import Path
+
+from retcon.errors import Fault
+
+PACKAGES = (
+    "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0",
+    "org.xerial:sqlite-jdbc:3.50.3.0",
+    "org.postgresql:postgresql:42.7.7",
+)
+_TRIES = 3
+
+
+def kept_jars(environ: Mapping[str, str]) -> list[Path]:
+    """The jars' paths, resolved on first use. `RETCON_CACHE` says where they are kept."""
+    folder = _cache(environ) / "jars" / sha256("\n".join(PACKAGES).encode()).hexdigest()[:12]
+    if not folder.is_dir():
+        _resolve(folder, environ)
+    return sorted(folder.glob("*.jar"))
+
+
+def _cache(environ: Mapping[str, str]) -> Path:
+    if given := environ.get("RETCON_CACHE"):
+        return Path(given)
+    return Path(environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "retcon"
+
+
+def _resolve(folder: Path, environ: Mapping[str, str]) -> None:
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        scratch = Path(tempfile.mkdtemp(prefix="resolving-", dir=folder.parent))
+    except OSError as error:
+        raise Fault(
+            f"the jars can't be kept in {folder.parent}: {error.strerror}",
+            state="Spark was not started; nothing was written",
+            next="make that folder writable, or set RETCON_CACHE to one that is",
+        ) from error
+    try:
+        for attempt in range(1, _TRIES + 1):
+            output = _run_resolver(scratch, environ)
+            if len(list((scratch / "jars").glob("*.jar"))) >= len(PACKAGES):
+                break
+            if attempt == _TRIES:
+                raise Fault(
+                    f"the jars for Iceberg could not be fetched ({_last_line(output)})",
+                    state="Spark was not started; nothing was written",
+                    next="the first start needs the network (later ones don't): check it, or a proxy, and try again",
+                    retryable=True,
+                )
+            time.sleep(2 * attempt)
+        # A second process may have come first: its folder is as good as ours.
+        try:
+            (scratch / "jars").rename(folder)
+        except OSError:
+            if not folder.is_dir():
+                raise
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _run_resolver(scratch: Path, environ: Mapping[str, str]) -> str:
+    """`spark-submit` resolves packages before it runs a program; ours does nothing."""
+    program = scratch / "nothing.py"
+    program.write_text("pass\n")
+    spec = find_spec("pyspark")
+    if spec is None or spec.origin is None:
+        raise Fault("pyspark isn't installed", next="install retcon with its dependencies: pip install retcon")
+    home = Path(spec.origin).parent
+    command = [str(home / "bin" / "spark-submit"), "--packages", ",".join(PACKAGES)]
+    command += ["--conf", f"spark.jars.ivy={scratch}", str(program)]
+    answer = subprocess.run(
+        command,
+        env={**environ, "SPARK_HOME": str(home), "PYSPARK_PYTHON": sys.executable, "PATH": os.environ.get("PATH", "")},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=900,
+    )
+    return answer.stderr + answer.stdout
+
+
+def _last_line(output: str) -> str:
+    telling = [line.strip() for line in output.splitlines() if "unresolved" in line or "not found" in line]
+    lines = telling or [line.strip() for line in output.splitlines() if line.strip()]
+    return lines[-1][:200] if lines else "no answer"

@@ -1,0 +1,194 @@
+"""Measuring: counts, checksums and metrics by slice, staged and in production, in one job."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from decimal import Decimal, InvalidOperation
+from functools import reduce
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import Column as SparkColumn
+from pyspark.sql import DataFrame, Row
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructField
+
+from retcon.core.gates import Unique
+from retcon.core.jobs import Job, MeasureRequest, Read
+from retcon.core.measures import SliceMeasure, TableMeasures
+from retcon.core.queries import quoted
+from retcon.core.slices import Slice, SliceSet
+from retcon.errors import Refused
+from retcon.lakehouse.checksums import checksum_sums, checksum_text, is_floating, row_hash
+from retcon.lakehouse.predicates import slice_predicate
+from retcon.lakehouse.scoped_reads import ScopedReads
+from retcon.lakehouse.sessions import first_line
+from retcon.lakehouse.staging import confined
+
+_SIDE, _SLICE, _HASH, _WHOLE = "__retcon_side", "__retcon_slice", "__retcon_hash", "__retcon_whole"
+_STAGED, _PRODUCTION = 1, 0
+_EMPTY = checksum_text(0, 0, 0)
+TOLERANCE = 1e-9
+"""Relative difference of floating-point results that a different order of summing explains."""
+
+
+class Measuring:
+    """Measures slices of a table, and of a computation that wasn't written anywhere."""
+
+    def __init__(self, reads: ScopedReads) -> None:
+        self._reads = reads
+
+    def measure(self, request: MeasureRequest) -> tuple[TableMeasures, TableMeasures]:
+        """The measures of the staged slices, and of the same slices in production."""
+        sides = [(_STAGED, request.staged)]
+        if request.production is not None:
+            sides.append((_PRODUCTION, request.production))
+        frames = [self._side(request, side, snapshot) for side, snapshot in sides]
+        union = reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), frames)
+        try:
+            rows = _aggregated(union, request).collect()
+        except AnalysisException as error:
+            raise Refused(
+                f"{request.model.path}: a gate can't be computed: {first_line(error)}",
+                state="everything is staged, nothing is proven; production is untouched",
+                next="mend the metric or the column names under `gates:`, then `retcon apply` again",
+            ) from error
+        staged = _collected([row for row in rows if row[_SIDE] == _STAGED], request)
+        production = _collected([row for row in rows if row[_SIDE] == _PRODUCTION], request)
+        zero = SliceMeasure(rows=0, checksum=_EMPTY, nulls={}, metrics={m.expression: None for m in request.metrics})
+        every = {slice: staged.slices.get(slice, zero) for slice in request.slices}
+        return TableMeasures(slices=every, totals=staged.totals), production
+
+    def duplicates(self, request: MeasureRequest, gate: Unique) -> Mapping[Slice, int]:
+        """Rows too many for these columns, and rows with a NULL in them, by slice."""
+        by = request.model.slicing.by
+        keys = [F.col(quoted(column)) for column in gate.columns]
+        if by.lower() in {column.lower() for column in gate.columns}:
+            frame = self._reads.frame(_table_read(request, request.staged, request.slices))
+            first = F.first(F.col(quoted(by)))
+        else:
+            # The key may also stand in a slice that this run doesn't touch: look at the whole table.
+            frame = self._reads.frame(_table_read(request, request.staged, None))
+            in_scope = F.expr(slice_predicate(by, "date", request.slices))
+            first = F.min(F.when(in_scope, F.col(quoted(by))))
+        named = [key.alias(f"__retcon_key_{at}") for at, key in enumerate(keys)]
+        has_null = reduce(lambda a, b: a | b, (F.col(f"__retcon_key_{at}").isNull() for at in range(len(keys))))
+        counted = frame.groupBy(*named).agg(F.count(F.lit(1)).alias("n"), first.alias("at"))
+        surplus = F.when(has_null, F.col("n")).otherwise(F.col("n") - 1)
+        found = (
+            counted.filter((has_null | (F.col("n") > 1)) & F.col("at").isNotNull())
+            .groupBy("at")
+            .agg(F.sum(surplus).alias("surplus"))
+            .collect()
+        )
+        return {Slice.of(request.slices.grain, row["at"]): int(row["surplus"]) for row in found}
+
+    def differs_alone(self, job: Job, request: MeasureRequest, checksum: str) -> str:
+        """How a slice computed by itself differs from what the wave staged for it; empty if it doesn't."""
+        by = request.model.slicing.by
+        alone = confined(
+            self._reads.compute(job), by, slice_predicate(by, "date", job.slices), cuts=job.model.filters_output
+        ).cache()
+        try:
+            fields = _hashed_fields(alone, request.model.volatile)
+            low, high = checksum_sums(_HASH)
+            row = (
+                alone.withColumn(_HASH, F.expr(row_hash(fields)))
+                .agg(F.count(F.lit(1)).alias("n"), F.expr(low).alias("low"), F.expr(high).alias("high"))
+                .collect()[0]
+            )
+            if checksum_text(row["n"], row["low"] or 0, row["high"] or 0) == checksum:
+                return ""
+            staged = self._reads.frame(_table_read(request, request.staged, job.slices))
+            return _difference(alone, staged, fields)
+        finally:
+            alone.unpersist()
+
+    def _side(self, request: MeasureRequest, side: int, snapshot: int) -> DataFrame:
+        frame = self._reads.frame(_table_read(request, snapshot, request.slices))
+        hashed = F.expr(row_hash(_hashed_fields(frame, request.model.volatile)))
+        return frame.select(F.lit(side).alias(_SIDE), hashed.alias(_HASH), "*")
+
+
+def _table_read(request: MeasureRequest, snapshot: int, slices: SliceSet | None) -> Read:
+    return Read(table=request.table, snapshot_id=snapshot, time=request.model.slicing.by, slices=slices)
+
+
+def _hashed_fields(frame: DataFrame, volatile: tuple[str, ...]) -> list[StructField]:
+    left_out = {name.lower() for name in volatile}
+    fields = [field for field in frame.schema.fields if field.name.lower() not in left_out]
+    return sorted(fields, key=lambda field: field.name.lower())
+
+
+def _aggregated(frame: DataFrame, request: MeasureRequest) -> DataFrame:
+    low, high = checksum_sums(_HASH)
+    measures: list[SparkColumn] = [
+        F.count(F.lit(1)).alias("rows"),
+        F.expr(low).alias("low"),
+        F.expr(high).alias("high"),
+        *(F.count_if(F.col(quoted(c)).isNull()).alias(f"null_{at}") for at, c in enumerate(request.not_null)),
+        *(F.expr(f"CAST({m.expression} AS STRING)").alias(f"metric_{at}") for at, m in enumerate(request.metrics)),
+    ]
+    by = F.col(quoted(request.model.slicing.by)).alias(_SLICE)
+    keyed = frame.select("*", by)
+    if all(metric.is_additive for metric in request.metrics):
+        return keyed.groupBy(_SIDE, _SLICE).agg(*measures).withColumn(_WHOLE, F.lit(0))
+    # An average or a count of distinct values over all slices isn't the sum of theirs.
+    sets = [[F.col(_SIDE), F.col(_SLICE)], [F.col(_SIDE)]]
+    return keyed.groupingSets(sets, _SIDE, _SLICE).agg(*measures, F.grouping(_SLICE).alias(_WHOLE))
+
+
+def _collected(rows: list[Row], request: MeasureRequest) -> TableMeasures:
+    slices: dict[Slice, SliceMeasure] = {}
+    totals: dict[str, Decimal | None] = {}
+    for row in rows:
+        metrics = {m.expression: _number(row[f"metric_{at}"], m.expression) for at, m in enumerate(request.metrics)}
+        if row[_WHOLE]:
+            totals = metrics
+            continue
+        slices[Slice.of(request.slices.grain, row[_SLICE])] = SliceMeasure(
+            rows=row["rows"],
+            checksum=checksum_text(row["rows"], row["low"] or 0, row["high"] or 0),
+            nulls={column: row[f"null_{at}"] for at, column in enumerate(request.not_null)},
+            metrics=metrics,
+        )
+    if not totals and slices:
+        totals = {m.expression: _sum(slices, m.expression) for m in request.metrics}
+    return TableMeasures(slices=slices, totals=totals)
+
+
+def _sum(slices: Mapping[Slice, SliceMeasure], expression: str) -> Decimal | None:
+    values = [value for measure in slices.values() if (value := measure.metrics[expression]) is not None]
+    return sum(values, Decimal(0)) if values else None
+
+
+def _number(text: str | None, expression: str) -> Decimal | None:
+    if text is None:
+        return None
+    try:
+        return Decimal(text)
+    except InvalidOperation:
+        raise Refused(
+            f"the metric {expression} gives {text!r}, which is no number",
+            state="everything is staged, nothing is proven; production is untouched",
+            next="let the metric aggregate numbers",
+        ) from None
+
+
+def _difference(alone: DataFrame, staged: DataFrame, fields: list[StructField]) -> str:
+    """Group by everything that is exact, compare counts, and sums of what is floating with a tolerance."""
+    floating = [field.name for field in fields if is_floating(field.dataType)]
+    exact = [field for field in fields if not is_floating(field.dataType)]
+    group = F.expr(row_hash(exact)) if exact else F.lit(0)
+
+    def summed(frame: DataFrame, side: int) -> DataFrame:
+        values = [F.col(quoted(name)).cast("double").alias(f"f{at}") for at, name in enumerate(floating)]
+        return frame.select(group.alias("g"), F.lit(side).alias("side"), *values)
+
+    both = summed(alone, 1).unionByName(summed(staged, -1))
+    sums = [F.sum(F.col(f"f{at}") * F.col("side")).alias(f"d{at}") for at in range(len(floating))]
+    sizes = [F.sum(F.abs(F.col(f"f{at}"))).alias(f"s{at}") for at in range(len(floating))]
+    compared = both.groupBy("g").agg(F.sum("side").alias("n"), *sums, *sizes)
+    apart = [F.abs(F.col(f"d{at}")) > F.lit(TOLERANCE) * F.col(f"s{at}") for at in range(len(floating))]
+    differs = reduce(lambda a, b: a | b, apart, F.col("n") != 0)
+    groups = compared.filter(differs).count()
+    return f"{groups:,} rows differ" if groups else ""

@@ -1,0 +1,350 @@
+"""Iceberg's metadata through pyiceberg: what tables hold, without a JVM."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.conversions import from_bytes
+from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
+from pyiceberg.manifest import DataFile, DataFileContent, ManifestEntry, ManifestEntryStatus
+from pyiceberg.partitioning import PartitionSpec
+from pyiceberg.table import Table
+from pyiceberg.table.snapshots import Operation, Snapshot
+from pyiceberg.transforms import DayTransform, IdentityTransform
+from pyiceberg.types import (
+    DateType,
+    IcebergType,
+    ListType,
+    MapType,
+    NestedField,
+    StructType,
+    TimestampType,
+    TimestamptzType,
+)
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+
+from retcon.core.jobs import StagedWave, WaveTarget
+from retcon.core.projects import Catalog
+from retcon.core.runs import StagedSlice
+from retcon.core.slices import Grain, SliceSet
+from retcon.core.tables import Changed, Column, PartitionField, TableContents, TableFacts, TableFile
+from retcon.errors import Fault
+
+_MICROSECONDS_A_DAY = 86_400_000_000
+_SPARK_NAMES = {"long": "bigint", "timestamptz": "timestamp", "timestamp": "timestamp_ntz", "boolean": "boolean"}
+
+
+class IcebergMetadata:
+    """The catalog's tables as their metadata files describe them. A database that isn't there yet counts as empty."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._settings = catalog
+        self._opened: SqlCatalog | None = None
+
+    def names(self) -> tuple[str, ...]:
+        """Every table of the catalog."""
+        catalog = self._catalog()
+        if catalog is None:
+            return ()
+        return tuple(
+            sorted(
+                ".".join(identifier)
+                for namespace in catalog.list_namespaces()
+                for identifier in catalog.list_tables(namespace)
+            )
+        )
+
+    def facts(self, name: str) -> TableFacts | None:
+        """The table's newest state, None where there is no such table."""
+        table = self._load(name)
+        if table is None:
+            return None
+        metadata = table.metadata
+        schema = table.schema()
+        return TableFacts(
+            name=name,
+            uuid=str(metadata.table_uuid),
+            snapshot_id=metadata.current_snapshot_id,
+            schema_id=metadata.current_schema_id,
+            spec_id=metadata.default_spec_id,
+            columns=tuple(Column(name=field.name, type=spark_type(field.field_type)) for field in schema.fields),
+            partitioning=tuple(
+                PartitionField(column=schema.find_column_name(field.source_id) or "?", transform=str(field.transform))
+                for field in table.spec().fields
+            ),
+            properties=dict(metadata.properties),
+        )
+
+    def contents(self, name: str, *, time: str | None, grain: Grain, snapshot_id: int | None) -> TableContents:
+        """The table's files at a snapshot, each with the slices it may hold rows of."""
+        table = self._load(name)
+        snapshot = table.metadata.snapshot_by_id(snapshot_id) if table is not None and snapshot_id is not None else None
+        if table is None or snapshot is None:
+            return TableContents(grain=grain)
+        spans = _Spans(table, time)
+        files: list[TableFile] = []
+        null_rows = 0
+        for entry in _entries(table, snapshot):
+            if entry.status == ManifestEntryStatus.DELETED:
+                continue
+            files.append(spans.file(entry.data_file))
+            null_rows += spans.null_rows(entry.data_file)
+        return TableContents(grain=grain, files=tuple(files), null_rows=null_rows)
+
+    def changed(
+        self, name: str, *, time: str | None, grain: Grain, since: int | None, until: int | None
+    ) -> Changed | None:
+        """What changed after one snapshot up to another; None where the history between them is gone."""
+        if since == until:
+            return Changed(slices=SliceSet(grain))
+        table = self._load(name)
+        if table is None or until is None:
+            return None
+        spans = _Spans(table, time)
+        ordinals: set[int] = set()
+        everything = False
+        for snapshot in _back_to(table, until, since):
+            if snapshot is None:
+                return None
+            if snapshot.summary is not None and snapshot.summary.operation == Operation.REPLACE:
+                continue
+            for entry in _entries(table, snapshot, own=True):
+                file = spans.file(entry.data_file)
+                if file.first is None or file.last is None:
+                    everything = True
+                else:
+                    ordinals.update(range(file.first, file.last + 1))
+        return Changed(slices=SliceSet.of(grain, ordinals), everything=everything)
+
+    def commits_after(self, name: str, snapshot_id: int | None) -> list[str]:
+        """What landed on main after this snapshot, newest first, as people can read it."""
+        table = self._load(name)
+        current = table.metadata.current_snapshot_id if table is not None else None
+        if table is None or current is None or current == snapshot_id:
+            return []
+        found: list[str] = []
+        for snapshot in _back_to(table, current, snapshot_id):
+            if snapshot is None:
+                found.append("older commits, already expired")
+                break
+            summary = snapshot.summary
+            operation = summary.operation.value if summary is not None else "commit"
+            run = summary.additional_properties.get("retcon.run") if summary is not None else None
+            by = f" by run {run}" if run else ""
+            found.append(f"snapshot {snapshot.snapshot_id} ({operation}{by})")
+        return found
+
+    def head(self, name: str, branch: str) -> int | None:
+        """The snapshot that a branch points to."""
+        table = self._load(name)
+        ref = table.metadata.refs.get(branch) if table is not None else None
+        return ref.snapshot_id if ref is not None else None
+
+    def find_wave(self, target: WaveTarget, slices: SliceSet, by: str) -> StagedWave | None:
+        """What a wave has committed to its run's branch, found by the marks in the snapshot's summary."""
+        table = self._load(target.table)
+        at = self.head(target.table, target.branch)
+        if table is None or at is None:
+            return None
+        marks = {"retcon.run": target.run, "retcon.wave": str(target.wave), "retcon.slices": slices.text}
+        for snapshot in _back_to(table, at, None):
+            if snapshot is None or snapshot.summary is None:
+                return None
+            properties = snapshot.summary.additional_properties
+            if all(properties.get(key) == value for key, value in marks.items()):
+                return StagedWave(snapshot_id=snapshot.snapshot_id, slices=_added(table, snapshot, slices, by))
+        return None
+
+    def drop_branch(self, name: str, branch: str) -> bool:
+        """Remove an unpublished run's branch; True if it was there."""
+        table = self._load(name)
+        if table is None or branch not in table.metadata.refs:
+            return False
+        table.manage_snapshots().remove_branch(branch).commit()
+        return True
+
+    def drop_unwritten(self, name: str, uuid: str) -> bool:
+        """Drop a table that retcon made and nobody wrote: the same table still, without a snapshot on main."""
+        table = self._load(name)
+        catalog = self._catalog()
+        if table is None or catalog is None or str(table.metadata.table_uuid) != uuid:
+            return False
+        if table.metadata.current_snapshot_id is not None:
+            return False
+        catalog.drop_table(name)
+        return True
+
+    def _load(self, name: str) -> Table | None:
+        catalog = self._catalog()
+        if catalog is None or "." not in name:
+            return None
+        try:
+            return catalog.load_table(name)
+        except (NoSuchTableError, NoSuchNamespaceError):
+            return None
+        except FileNotFoundError as error:
+            raise Fault(
+                f"the catalog points {name} at a metadata file that isn't there: {error}",
+                next="was the warehouse moved or cleaned? restore that file, or drop the table from the catalog",
+            ) from error
+        except DBAPIError as error:
+            # A catalog that nobody has written to yet has no tables of its own.
+            if "iceberg_tables" in str(error):
+                return None
+            raise _unreachable(error) from error
+
+    def _catalog(self) -> SqlCatalog | None:
+        if self._opened is not None:
+            return self._opened
+        uri = self._settings.uri
+        if uri.startswith("sqlite:///") and not Path(uri.removeprefix("sqlite:///")).exists():
+            return None
+        catalog = SqlCatalog(
+            self._settings.name,
+            uri=uri.replace("postgresql://", "postgresql+psycopg://", 1),
+            warehouse=self._settings.warehouse,
+            init_catalog_tables="false",
+            **{key: value for key, value in self._settings.options.items() if not key.startswith("jdbc.")},
+        )
+        try:
+            catalog.list_namespaces()
+        except SQLAlchemyError as error:
+            if "iceberg_tables" in str(error):
+                return None
+            raise _unreachable(error) from error
+        self._opened = catalog
+        return catalog
+
+
+def _unreachable(error: SQLAlchemyError) -> Fault:
+    reason = str(getattr(error, "orig", None) or error).splitlines()[0]
+    return Fault(
+        f"the catalog's database doesn't answer: {reason}",
+        state="nothing was written",
+        next="check `catalog.uri` in retcon.yaml and that the server runs",
+        retryable=True,
+    )
+
+
+class _Spans:
+    """Which slices (days) a file may hold rows of: by its partition, else by the bounds of its time column."""
+
+    def __init__(self, table: Table, time: str | None) -> None:
+        schema = table.schema()
+        self._specs = table.specs()
+        self._field: NestedField | None = None
+        if time is not None:
+            self._field = next((f for f in schema.fields if f.name.lower() == time.lower()), None)
+
+    def file(self, file: DataFile) -> TableFile:
+        first, last = self._span(file)
+        return TableFile(
+            path=file.file_path,
+            rows=file.record_count,
+            bytes=file.file_size_in_bytes,
+            first=first,
+            last=last,
+            is_delete=file.content != DataFileContent.DATA,
+        )
+
+    def null_rows(self, file: DataFile) -> int:
+        if self._field is None or file.content != DataFileContent.DATA:
+            return 0
+        return int((file.null_value_counts or {}).get(self._field.field_id, 0))
+
+    def _span(self, file: DataFile) -> tuple[int | None, int | None]:
+        if self._field is None:
+            return None, None
+        by_partition = self._partition_day(file, self._specs[file.spec_id])
+        if by_partition is not None:
+            return by_partition, by_partition
+        # Bounds of a delete file are those of its own columns, not of the rows it deletes.
+        if file.content != DataFileContent.DATA:
+            return None, None
+        low = (file.lower_bounds or {}).get(self._field.field_id)
+        high = (file.upper_bounds or {}).get(self._field.field_id)
+        if low is None or high is None:
+            return None, None
+        return self._day(low), self._day(high)
+
+    def _partition_day(self, file: DataFile, spec: PartitionSpec) -> int | None:
+        assert self._field is not None
+        for position, field in enumerate(spec.fields):
+            if field.source_id != self._field.field_id:
+                continue
+            is_daily = isinstance(field.transform, DayTransform) or (
+                isinstance(field.transform, IdentityTransform) and isinstance(self._field.field_type, DateType)
+            )
+            value = file.partition[position]
+            if is_daily and value is not None:
+                return int(value)
+        return None
+
+    def _day(self, bound: bytes) -> int | None:
+        assert self._field is not None
+        kind = self._field.field_type
+        if isinstance(kind, DateType):
+            return int(from_bytes(kind, bound))
+        if isinstance(kind, TimestampType | TimestamptzType):
+            return int(from_bytes(kind, bound)) // _MICROSECONDS_A_DAY
+        return None
+
+
+def _added(table: Table, snapshot: Snapshot, slices: SliceSet, by: str) -> tuple[StagedSlice, ...]:
+    """Rows, bytes and files that a snapshot added, for each of the slices: those without any are there too."""
+    spans = _Spans(table, by)
+    files: dict[int, list[TableFile]] = {ordinal: [] for ordinal in slices.ordinals}
+    for entry in _entries(table, snapshot, own=True):
+        if entry.status == ManifestEntryStatus.ADDED:
+            file = spans.file(entry.data_file)
+            files[file.first if file.first is not None else -1].append(file)
+    return tuple(
+        StagedSlice(
+            slice=slices.grain.label(ordinal),
+            rows=sum(file.rows for file in held),
+            bytes=sum(file.bytes for file in held),
+            files=len(held),
+        )
+        for ordinal, held in files.items()
+    )
+
+
+def _entries(table: Table, snapshot: Snapshot, *, own: bool = False) -> Iterator[ManifestEntry]:
+    """The entries of a snapshot's manifests; `own`: only those that this snapshot added or deleted."""
+    for manifest in snapshot.manifests(table.io):
+        if own and manifest.added_snapshot_id != snapshot.snapshot_id:
+            continue
+        for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=not own):
+            if not own or (entry.snapshot_id == snapshot.snapshot_id and entry.status != ManifestEntryStatus.EXISTING):
+                yield entry
+
+
+def _back_to(table: Table, newest: int, oldest: int | None) -> Iterator[Snapshot | None]:
+    """Snapshots from the newest back to (without) the oldest; a final None where the chain breaks before it."""
+    at: int | None = newest
+    while at is not None and at != oldest:
+        snapshot = table.metadata.snapshot_by_id(at)
+        if snapshot is None:
+            yield None
+            return
+        yield snapshot
+        at = snapshot.parent_snapshot_id
+    if at != oldest:
+        yield None
+
+
+def spark_type(kind: IcebergType) -> str:
+    """An Iceberg type as Spark spells it."""
+    match kind:
+        case StructType():
+            inner = ",".join(f"{field.name}:{spark_type(field.field_type)}" for field in kind.fields)
+            return f"struct<{inner}>"
+        case ListType():
+            return f"array<{spark_type(kind.element_type)}>"
+        case MapType():
+            return f"map<{spark_type(kind.key_type)},{spark_type(kind.value_type)}>"
+        case _:
+            text = str(kind).replace(", ", ",")
+            return _SPARK_NAMES.get(text, "binary" if text.startswith("fixed") else text)

@@ -1,0 +1,171 @@
+"""Publishing and rolling back: the next metadata file of each table, written but not yet current.
+
+The swap itself is one SQL transaction over all tables of the run, in the ledger.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import uuid4
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from retcon.core.jobs import PublishRequest
+from retcon.core.queries import quoted_name
+from retcon.core.runs import PointerSwap
+from retcon.errors import Conflict, Refused
+from retcon.lakehouse.predicates import slice_predicate
+from retcon.lakehouse.staging import Staging
+
+_UNTOUCHED = "nothing was published; production is untouched"
+
+
+class Publishing:
+    """Prepares the metadata that makes a run visible, or takes it back."""
+
+    def __init__(self, spark: SparkSession, catalog: str, staging: Staging) -> None:
+        self._spark = spark
+        self._catalog = catalog
+        self._staging = staging
+
+    def prepare_publish(self, request: PublishRequest) -> PointerSwap:
+        """Replace the run's slices on main by the proven files of its branch, in a metadata file of its own."""
+        table = self._staging.iceberg(request.table.table)
+        _require_same_table(table, request)
+        files = self._staged_files(table, request)
+        transaction = table.newTransaction()
+        overwrite = transaction.newOverwrite()
+        # One expression for all slices: a second filter would be removed by but not validated.
+        rows = self._expression(request)
+        overwrite.overwriteByRowFilter(rows)
+        for file in files:
+            overwrite.addFile(file)
+        if request.table.base_snapshot is not None:
+            overwrite.validateFromSnapshot(request.table.base_snapshot)
+        overwrite.conflictDetectionFilter(rows).validateNoConflictingData().validateNoConflictingDeletes()
+        if files:
+            overwrite.validateAddedFilesMatchOverwriteFilter()
+        overwrite.set("retcon.run", request.run).set("retcon.slices", request.slices.text)
+        try:
+            overwrite.commit()
+        except Py4JJavaError as error:
+            raise _publish_error(error, request) from error
+        except PySparkException as error:
+            raise Conflict(f"{request.table.table}: {error}", state=_UNTOUCHED) from error
+        if request.table.base_snapshot is not None and not table.refs().containsKey(request.tag):
+            # In the publish's own metadata: the old version is named at the moment it becomes old.
+            transaction.manageSnapshots().createTag(request.tag, request.table.base_snapshot).commit()
+        return self._written(table, transaction, request)
+
+    def prepare_rollback(self, request: PublishRequest) -> PointerSwap:
+        """Main back to where it was before the publish; where it had nothing, the slices are emptied."""
+        table = self._staging.iceberg(request.table.table)
+        _require_same_table(table, request)
+        current = table.currentSnapshot()
+        if current is None or current.snapshotId() != request.table.published_snapshot:
+            raise Conflict(
+                f"something landed in {request.table.table} after the publish",
+                state="nothing was rolled back",
+                next=f"`retcon show {request.run}` lists it",
+            )
+        transaction = table.newTransaction()
+        if request.table.base_snapshot is None:
+            deletion = transaction.newDelete().deleteFromRowFilter(self._expression(request))
+            deletion.set("retcon.rollback", request.run).commit()
+        else:
+            # Moving the ref back, never adding the old files again: a path that was once deleted must not return.
+            transaction.manageSnapshots().rollbackTo(request.table.base_snapshot).commit()
+        return self._written(table, transaction, request)
+
+    def _expression(self, request: PublishRequest) -> Any:
+        converter = self._spark._jvm.org.apache.spark.sql.execution.datasources.SparkExpressionConverter  # type: ignore[union-attr] # set on a live session
+        text = slice_predicate(request.by, request.type, request.slices)
+        name = quoted_name(f"{self._catalog}.{request.table.table}")
+        resolved = converter.collectResolvedSparkExpression(self._spark._jsparkSession, name, text)
+        return converter.convertToIcebergExpression(resolved)
+
+    def _staged_files(self, table: Any, request: PublishRequest) -> list[Any]:
+        """The proven files, each checked to be there; with their column bounds, or the table would lose its pruning."""
+        head = table.refs().get(request.branch)
+        if head is None or head.snapshotId() != request.table.head:
+            found = "is gone" if head is None else f"points to snapshot {head.snapshotId()}"
+            raise Refused(
+                f"branch {request.branch} of {request.table.table} {found}, "
+                f"but snapshot {request.table.head} was proven",
+                state=_UNTOUCHED,
+                next=f"somebody changed it: `retcon cancel {request.run}`, then plan again",
+            )
+        scan = table.newScan().useSnapshot(request.table.head).filter(self._expression(request)).includeColumnStats()
+        tasks = scan.planFiles()
+        files: list[Any] = []
+        try:
+            iterator = tasks.iterator()
+            while iterator.hasNext():
+                task = iterator.next()
+                if task.deletes().size():
+                    raise Refused(
+                        f"a staged file of {request.table.table} has delete files",
+                        state=_UNTOUCHED,
+                        next=f"somebody wrote to its branch: `retcon cancel {request.run}`, then plan again",
+                    )
+                files.append(task.file())
+        finally:
+            tasks.close()
+        missing = [path for path in (str(f.location()) for f in files) if not table.io().newInputFile(path).exists()]
+        if missing:
+            raise Refused(
+                f"{len(missing)} staged files of {request.table.table} are gone, e.g. {missing[0]}",
+                state=_UNTOUCHED,
+                next=f"a clean-up removed them: `retcon cancel {request.run}`, then `retcon plan --refresh` and apply",
+            )
+        return files
+
+    def _written(self, table: Any, transaction: Any, request: PublishRequest) -> PointerSwap:
+        operations = table.operations()
+        old = transaction.startMetadata().metadataFileLocation()
+        metadata = transaction.currentMetadata()
+        new = operations.metadataFileLocation(_next_file_name(old))
+        parser = self._spark._jvm.org.apache.iceberg.TableMetadataParser  # type: ignore[union-attr] # set on a live session
+        parser.write(metadata, operations.io().newOutputFile(new))
+        snapshot = metadata.currentSnapshot()
+        return PointerSwap(
+            table=request.table.table, old_location=old, new_location=new, snapshot_id=snapshot.snapshotId()
+        )
+
+
+def _require_same_table(table: Any, request: PublishRequest) -> None:
+    """Iceberg checks none of these for us."""
+    known = request.table
+    differences = {
+        "uuid (dropped and made again?)": (known.uuid, str(table.uuid())),
+        "schema id": (known.schema_id, table.schema().schemaId()),
+        "partition spec id": (known.spec_id, table.spec().specId()),
+    }
+    for what, (then, now) in differences.items():
+        if then != now:
+            raise Refused(
+                f"{known.table} changed since it was staged: its {what} was {then} and is {now}",
+                state=_UNTOUCHED,
+                next=f"`retcon cancel {request.run}`, then plan again",
+            )
+
+
+def _publish_error(error: Py4JJavaError, request: PublishRequest) -> Exception:
+    java = error.java_exception
+    message = str(java.getMessage()).splitlines()[0]
+    if java.getClass().getSimpleName() == "ValidationException":
+        return Conflict(
+            f"{request.table.table}: somebody wrote to the slices of this run ({message[:300]})",
+            state=_UNTOUCHED,
+            next="`retcon plan --refresh` the plan and apply it anew",
+        )
+    return Refused(f"{request.table.table} can't be published: {message[:400]}", state=_UNTOUCHED)
+
+
+def _next_file_name(location: str) -> str:
+    name = location.rpartition("/")[2]
+    version = name.split("-", 1)[0]
+    number = int(version) + 1 if version.isdigit() else 1
+    return f"{number:05d}-{uuid4()}.metadata.json"

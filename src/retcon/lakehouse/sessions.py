@@ -1,0 +1,143 @@
+"""Spark sessions, set up for the project's catalog."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from pyspark.sql import SparkSession
+
+from retcon.core.projects import Catalog, Settings
+from retcon.errors import Fault
+from retcon.lakehouse.jars import kept_jars
+from retcon.lakehouse.java import check_java
+
+_LOGGING = """\
+rootLogger.level = warn
+rootLogger.appenderRef.file.ref = file
+appender.file.type = RollingFile
+appender.file.name = file
+appender.file.fileName = {log}
+appender.file.filePattern = {log}.%i
+appender.file.layout.type = PatternLayout
+appender.file.layout.pattern = %d{{yyyy-MM-dd HH:mm:ss.SSS}} %p %c{{1}}: %m%n%ex
+appender.file.policies.type = SizeBasedTriggeringPolicy
+appender.file.policies.size = 10MB
+appender.file.strategy.type = DefaultRolloverStrategy
+appender.file.strategy.max = 2
+"""
+
+
+def start_session(settings: Settings, environ: Mapping[str, str]) -> SparkSession:
+    """A Spark session whose default catalog is the project's; its log goes to `.retcon/logs`."""
+    check_java(environ)
+    jars = os.pathsep.join(str(jar) for jar in kept_jars(environ))
+    logs = Path(settings.root, ".retcon", "logs")
+    try:
+        logs.mkdir(parents=True, exist_ok=True)
+        logging = logs / "log4j2.properties"
+        logging.write_text(_LOGGING.format(log=logs / "spark.log"))
+    except OSError as error:
+        raise Fault(
+            f"{logs} can't be written: {error.strerror}",
+            state="Spark was not started; nothing was written",
+            next="make the project folder writable for you",
+        ) from error
+    builder = SparkSession.builder.appName(f"retcon {settings.name}").master(settings.spark.master)
+    conf = {**_defaults(settings, jars, logging), **catalog_conf(settings.catalog), **settings.spark.conf}
+    for key, value in conf.items():
+        builder = builder.config(key, value)
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    with _java_speaks_to(logs / "java.log"):
+        try:
+            return builder.getOrCreate()
+        except Exception as error:
+            raise Fault(
+                f"Spark didn't start: {first_line(error)}",
+                state="nothing was written",
+                next=f"the whole story is in {logs}",
+                retryable=True,
+            ) from error
+
+
+def _defaults(settings: Settings, jars: str, logging: Path) -> dict[str, str]:
+    conf = {
+        "spark.driver.extraClassPath": jars,
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile=file:{logging}",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.scheduler.mode": "FAIR",
+        "spark.sql.session.timeZone": settings.timezone,
+        "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
+        "spark.sql.defaultCatalog": settings.catalog.name,
+        # Results are compared exactly: wrong casts and overflows must fail, not become NULL.
+        "spark.sql.ansi.enabled": "true",
+        "spark.sql.storeAssignmentPolicy": "ANSI",
+        # Uniqueness per slice needs no shuffle where the files are grouped by the slice already.
+        "spark.sql.sources.v2.bucketing.enabled": "true",
+        "spark.sql.iceberg.planning.preserve-data-grouping": "true",
+    }
+    if settings.spark.master.startswith("local"):
+        conf |= {
+            "spark.driver.host": "127.0.0.1",
+            "spark.driver.bindAddress": "127.0.0.1",
+            "spark.sql.shuffle.partitions": str(4 * (os.cpu_count() or 2)),
+        }
+    else:
+        conf["spark.jars"] = jars.replace(os.pathsep, ",")
+    return conf
+
+
+def catalog_conf(catalog: Catalog) -> dict[str, str]:
+    """Spark's settings for the Iceberg catalog, credentials included: never printed."""
+    prefix = f"spark.sql.catalog.{catalog.name}"
+    return {
+        prefix: "org.apache.iceberg.spark.SparkCatalog",
+        f"{prefix}.type": "jdbc",
+        f"{prefix}.warehouse": catalog.warehouse,
+        # Every load asks the catalog: a cached entry could hide a commit for 30 seconds.
+        f"{prefix}.cache-enabled": "false",
+        # Without V1, views and other engines' tables in this database aren't told apart.
+        f"{prefix}.jdbc.schema-version": "V1",
+        **{f"{prefix}.{key}": value for key, value in _jdbc(catalog.uri).items()},
+        **{f"{prefix}.{key}": value for key, value in catalog.options.items()},
+    }
+
+
+def _jdbc(uri: str) -> dict[str, str]:
+    if uri.startswith("sqlite:///"):
+        # Without the timeout a writer that waits fails with SQLITE_BUSY.
+        return {"uri": f"jdbc:sqlite:{uri.removeprefix('sqlite:///')}?busy_timeout=30000&journal_mode=WAL"}
+    parts = urlsplit(uri)
+    place = f"{parts.hostname}:{parts.port}" if parts.port else f"{parts.hostname}"
+    settings = {"uri": f"jdbc:postgresql://{place}{parts.path}" + (f"?{parts.query}" if parts.query else "")}
+    if parts.username:
+        settings["jdbc.user"] = unquote(parts.username)
+    if parts.password:
+        settings["jdbc.password"] = unquote(parts.password)
+    return settings
+
+
+@contextmanager
+def _java_speaks_to(log: Path) -> Iterator[None]:
+    """What the JVM itself says on stderr goes to a file: it inherits the descriptor that is open at its start."""
+    sys.stderr.flush()
+    kept = os.dup(2)
+    file = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    try:
+        os.dup2(file, 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(file)
+
+
+def first_line(error: BaseException) -> str:
+    """What an error of Spark or Java says, without its stack."""
+    text = str(error).strip() or type(error).__name__
+    return text.splitlines()[0][:400]

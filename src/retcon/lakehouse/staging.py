@@ -1,0 +1,162 @@
+"""Staging: a wave's rows onto the run's branch, replacing whole slices."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from retcon.core.jobs import Job, WaveTarget
+from retcon.core.queries import quoted, quoted_name, text_literal
+from retcon.core.tables import Column
+from retcon.errors import Fault, GatesFailed, Refused
+from retcon.lakehouse.predicates import slice_predicate
+from retcon.lakehouse.scoped_reads import ScopedReads
+from retcon.lakehouse.sessions import first_line
+
+_OUTSIDE = "retcon-row-outside-its-wave:"
+
+
+class Staging:
+    """Makes tables and branches, and writes waves onto them."""
+
+    def __init__(self, spark: SparkSession, catalog: str, reads: ScopedReads) -> None:
+        self._spark = spark
+        self._catalog = catalog
+        self._reads = reads
+
+    def output(self, job: Job) -> tuple[Column, ...]:
+        """The columns that the model's query yields, from Spark's analysis."""
+        schema = self._reads.compute(job).schema
+        return tuple(Column(name=field.name, type=field.dataType.simpleString()) for field in schema.fields)
+
+    def make_table(self, job: Job, table: str, run: str) -> None:
+        """An empty table for the model's output, partitioned by the slice."""
+        namespace, _, _ = table.rpartition(".")
+        # Nullable throughout: whether a column may be NULL is for the gates to say, not for today's query plan.
+        columns = self._reads.compute(job)._jdf.schema().asNullable().toDDL()
+        properties = {"format-version": "2", "retcon.model": job.model.name, "retcon.made_by": run}
+        listed = ", ".join(f"{text_literal(key)} = {text_literal(value)}" for key, value in properties.items())
+        comment = f"COMMENT {text_literal(job.model.description)} " if job.model.description else ""
+        self._spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {quoted_name(f'{self._catalog}.{namespace}')}")
+        self._spark.sql(
+            f"CREATE TABLE IF NOT EXISTS {self._full(table)} ({columns}) USING iceberg {comment}"
+            f"PARTITIONED BY ({quoted(job.model.slicing.by)}) TBLPROPERTIES ({listed})"
+        )
+
+    def open_branch(self, table: str, branch: str, snapshot_id: int | None) -> None:
+        """The run's branch on a table, made at the snapshot the run starts from, unless it is there."""
+        iceberg = self.iceberg(table)
+        if iceberg.refs().containsKey(branch):
+            return
+        manage = iceberg.manageSnapshots()
+        made = manage.createBranch(branch) if snapshot_id is None else manage.createBranch(branch, snapshot_id)
+        made.commit()
+
+    def stage(self, job: Job, target: WaveTarget) -> Mapping[str, int]:
+        """Compute a wave and replace its slices on the branch; the files that were read, by table."""
+        by = job.model.slicing.by
+        wave = slice_predicate(by, "date", job.slices)
+        frame = confined(self._reads.compute(job), by, wave, cuts=job.model.filters_output)
+        writer = frame.writeTo(f"{self._full(target.table)}.{quoted(f'branch_{target.branch}')}")
+        options = {
+            # The fanout writer holds a file open per slice and ran out of memory at 2,200 of them.
+            "fanout-enabled": "false",
+            "snapshot-property.retcon.run": target.run,
+            "snapshot-property.retcon.model": job.model.name,
+            "snapshot-property.retcon.wave": str(target.wave),
+            "snapshot-property.retcon.slices": job.slices.text,
+        }
+        for key, value in options.items():
+            writer = writer.option(key, value)
+        with self._described(job.name):
+            try:
+                writer.overwrite(F.expr(wave))
+            except PySparkException as error:
+                raise _staging_error(error, job) from error
+        return self._scanned(job.name)
+
+    def iceberg(self, table: str) -> Any:
+        """Iceberg's own handle of a table, freshly loaded."""
+        util = self._spark._jvm.org.apache.iceberg.spark.Spark3Util  # type: ignore[union-attr] # set on a live session
+        return util.loadIcebergTable(self._spark._jsparkSession, self._full(table))
+
+    def _full(self, table: str) -> str:
+        return quoted_name(f"{self._catalog}.{table}")
+
+    @contextmanager
+    def _described(self, name: str) -> Iterator[None]:
+        context = self._spark.sparkContext
+        context.setJobDescription(name)
+        context.setLocalProperty("spark.scheduler.pool", name)
+        try:
+            yield
+        finally:
+            context.setLocalProperty("spark.job.description", None)  # type: ignore[arg-type] # None clears it
+            context.setLocalProperty("spark.scheduler.pool", None)  # type: ignore[arg-type]
+
+    def _scanned(self, name: str) -> dict[str, int]:
+        """Data files that Spark's own metrics say were read by the job of this name, by table."""
+        session = self._spark._jsparkSession
+        session.sparkContext().listenerBus().waitUntilEmpty(10_000)
+        store = session.sharedState().statusStore()
+        executions = store.executionsList()
+        files: dict[str, int] = {}
+        for at in range(executions.size() - 1, -1, -1):
+            execution = executions.apply(at)
+            if execution.description() != name:
+                continue
+            values = store.executionMetrics(execution.executionId())
+            nodes = store.planGraph(execution.executionId()).allNodes()
+            for node in (nodes.apply(i) for i in range(nodes.size())):
+                if node.name().startswith("BatchScan "):
+                    table = node.name().removeprefix("BatchScan ").removeprefix(f"{self._catalog}.").split(" ")[0]
+                    files[table] = files.get(table, 0) + _result_files(node, values)
+            break
+        return files
+
+
+def confined(frame: DataFrame, by: str, wave: str, *, cuts: bool) -> DataFrame:
+    """The result held to its wave: cut down where more was read than the wave, else a row outside is an error."""
+    if cuts:
+        frame = frame.filter(f"({wave}) OR {quoted(by)} IS NULL")
+    value = F.coalesce(F.expr(f"CAST({quoted(by)} AS STRING)"), F.lit("NULL"))
+    error = F.raise_error(F.concat(F.lit(_OUTSIDE), value))
+    name = next((column for column in frame.columns if column.lower() == by.lower()), by)
+    # In a projection, not a filter: a filter may be pushed below joins and meet rows that never come out.
+    return frame.withColumn(name, F.when(F.expr(wave), F.expr(quoted(by))).otherwise(error))
+
+
+def _result_files(node: Any, values: Any) -> int:
+    metrics = node.metrics()
+    for metric in (metrics.apply(i) for i in range(metrics.size())):
+        if metric.name() == "number of result data files":
+            value = values.get(metric.accumulatorId())
+            return int(re.sub(r"\D", "", value.get())) if value.isDefined() else 0
+    return 0
+
+
+def _staging_error(error: PySparkException, job: Job) -> Exception:
+    text = str(error)
+    where = f"{job.model.name}, {job.slices.text}"
+    if _OUTSIDE in text:
+        value = text.split(_OUTSIDE, 1)[1].split(" SQLSTATE")[0].splitlines()[0].strip()
+        return GatesFailed(
+            f"{where}: a row with {job.model.slicing.by} = {value} is outside the slices being computed",
+            state="this wave was not staged; production is untouched",
+            next="every row must fall into the slices its inputs were read for: filter it out in the SQL, "
+            "or declare `lookback` / `lookahead` on the input that brings it in",
+        )
+    if type(error).__name__ == "AnalysisException":
+        return Refused(f"{where}: {first_line(error)}", state="this wave was not staged; production is untouched")
+    return Fault(
+        f"{where}: {first_line(error)}",
+        state="this wave was not staged; waves already staged are kept; production is untouched",
+        next="the whole error is in .retcon/logs/spark.log; `retcon apply` goes on with what is missing",
+        retryable=True,
+    )

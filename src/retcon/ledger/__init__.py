@@ -1,0 +1,1 @@
+"""retcon's own tables, in the catalog's database."""

@@ -1,0 +1,1 @@
+"""How the ledger became what it is, one file a revision."""

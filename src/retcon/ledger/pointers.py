@@ -1,0 +1,46 @@
+"""The pointers of Iceberg's JDBC catalog: which metadata file of each table is current."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlalchemy import Connection, column, select, table, update
+
+from retcon.core.runs import PointerSwap
+from retcon.errors import Conflict
+
+# Iceberg's table, schema version V1; its key is (catalog_name, table_namespace, table_name).
+_ICEBERG_TABLES = table(
+    "iceberg_tables",
+    column("catalog_name"),
+    column("table_namespace"),
+    column("table_name"),
+    column("metadata_location"),
+    column("previous_metadata_location"),
+)
+
+
+def swap_pointers(connection: Connection, catalog: str, swaps: Sequence[PointerSwap]) -> None:
+    """Move every table to its new metadata file, provided that nobody moved one of them in between."""
+    # Always in the same order: two publishes that share tables wait for one another instead of deadlocking.
+    for swap in sorted(swaps, key=lambda swap: swap.table):
+        namespace, _, name = swap.table.rpartition(".")
+        current = _ICEBERG_TABLES.c
+        is_table = (current.catalog_name == catalog, current.table_namespace == namespace, current.table_name == name)
+        moved = connection.execute(
+            update(_ICEBERG_TABLES)
+            .where(*is_table, current.metadata_location == swap.old_location)
+            .values(metadata_location=swap.new_location, previous_metadata_location=swap.old_location)
+        )
+        if moved.rowcount != 1:
+            found = connection.scalar(select(current.metadata_location).where(*is_table))
+            raise _conflict(swap.table, catalog, is_there=found is not None)
+
+
+def _conflict(table: str, catalog: str, *, is_there: bool) -> Conflict:
+    happened = "was written by somebody else meanwhile" if is_there else f"is no longer in the catalog {catalog}"
+    return Conflict(
+        f"{table} {happened}",
+        state="every table is as it was before this step, and nothing was recorded",
+        next="run the same command again: it looks at what changed",
+    )

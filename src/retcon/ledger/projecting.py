@@ -1,0 +1,273 @@
+"""Events written down: into the run's chain, and onto the tables that answer questions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict
+from datetime import datetime
+from typing import Any, assert_never
+
+from sqlalchemy import Connection, Table, bindparam, delete, insert, update
+
+from retcon.core.plans import Plan, to_document
+from retcon.core.runs import (
+    Cancelled,
+    Event,
+    GateOverridden,
+    Judged,
+    Paused,
+    ProvingBegan,
+    PublishBegan,
+    Published,
+    PublishRefused,
+    Resumed,
+    RolledBack,
+    Run,
+    RunOpened,
+    RunState,
+    SliceState,
+    StagingDone,
+    TablesOpened,
+    WaveFailed,
+    WaveStaged,
+    WaveState,
+)
+from retcon.errors import Refused
+from retcon.ledger import chain, reading
+from retcon.ledger.chain import Link
+from retcon.ledger.schema import CONSUMPTION, RUNS, SLICES, VERDICTS, WAVES
+from retcon.ledger.steps import overridden_by, proof_lapses, run_after
+
+BACKFILL = "backfill"
+
+
+def insert_run(connection: Connection, plan: Plan, opened: RunOpened, *, at: datetime, who: str) -> Link:
+    """A new run with its waves and slices, none of them computed yet."""
+    connection.execute(
+        insert(RUNS).values(
+            id=plan.id,
+            kind=BACKFILL,
+            state=RunState.PLANNED,
+            plan=to_document(plan),
+            who=who,
+            created=at,
+            updated=at,
+            tables={},
+            pins={},
+            totals={},
+        )
+    )
+    _insert_all(connection, WAVES, _planned_waves(plan))
+    _insert_all(connection, SLICES, _planned_slices(plan))
+    return chain.append(connection, plan.id, opened, at=at, who=who)
+
+
+def write_event(connection: Connection, run: Run, event: Event, *, at: datetime, who: str) -> Link:
+    """Append an event to the chain of a locked run and carry it through to the tables."""
+    verdicts = reading.verdicts(connection, run.id) if isinstance(event, GateOverridden) else []
+    after = run_after(run, event, verdicts=verdicts, at=at)
+    link = chain.append(connection, run.id, event, at=at, who=who)
+    _update_run(connection, run, after, publish_order=link.entry if isinstance(event, Published) else None)
+    if proof_lapses(run.state, event):
+        _drop_proof(connection, run.id)
+    _project(connection, run.id, event)
+    return link
+
+
+def _project(connection: Connection, run: str, event: Event) -> None:
+    """What an event says about waves, slices, verdicts and consumption."""
+    match event:
+        case WaveStaged():
+            _project_staged_wave(connection, run, event)
+        case WaveFailed():
+            _project_failed_wave(connection, run, event)
+        case Judged():
+            _project_judgement(connection, run, event)
+        case GateOverridden():
+            _project_override(connection, run, event)
+        case Published():
+            _project_consumption(connection, run, event)
+        case (
+            RunOpened()
+            | TablesOpened()
+            | StagingDone()
+            | ProvingBegan()
+            | PublishBegan()
+            | PublishRefused()
+            | Paused()
+            | Resumed()
+            | Cancelled()
+            | RolledBack()
+        ):
+            pass
+        case _:
+            assert_never(event)
+
+
+def _update_run(connection: Connection, before: Run, after: Run, *, publish_order: int | None) -> None:
+    values: dict[str, Any] = {
+        "state": after.state,
+        "updated": after.updated,
+        "tables": {model: asdict(opened) for model, opened in after.tables.items()},
+        "pins": dict(after.pins),
+        "run_ts": after.run_ts,
+        "totals": dict(after.totals),
+        "published": after.published,
+        "rolled_back": after.rolled_back,
+        "why_ended": after.why_ended,
+    }
+    if publish_order is not None:
+        values["publish_order"] = publish_order
+    moved = connection.execute(update(RUNS).where(RUNS.c.id == before.id, RUNS.c.state == before.state).values(values))
+    # The row is locked, so this can't be; but a publish stands once, whatever a database makes of its locks.
+    if moved.rowcount != 1:
+        raise Refused(f"run {before.id} is no longer {before.state.value}", next=f"`retcon show {before.id}`")
+
+
+def _planned_waves(plan: Plan) -> Iterable[dict[str, Any]]:
+    for model in plan.models:
+        for number, wave in enumerate(model.waves, start=1):
+            yield {
+                "run_id": plan.id,
+                "model": model.name,
+                "wave": number,
+                "slices": wave.text,
+                "state": WaveState.PENDING,
+                "attempts": 0,
+                "scans": [],
+            }
+
+
+def _planned_slices(plan: Plan) -> Iterable[dict[str, Any]]:
+    for model in plan.models:
+        for number, wave in enumerate(model.waves, start=1):
+            for slice in wave:
+                yield {
+                    "run_id": plan.id,
+                    "model": model.name,
+                    "slice": slice.label,
+                    "wave": number,
+                    "state": SliceState.PENDING,
+                    "metrics": {},
+                }
+
+
+def _project_staged_wave(connection: Connection, run: str, event: WaveStaged) -> None:
+    _update_wave(
+        connection,
+        run,
+        event,
+        state=WaveState.DONE,
+        snapshot_id=event.snapshot_id,
+        seconds=event.seconds,
+        scans=[asdict(scan) for scan in event.scans],
+        error=None,
+    )
+    _update_slices(
+        connection,
+        run,
+        [
+            {
+                "of_model": event.model,
+                "of_slice": staged.slice,
+                "state": staged.state,
+                "rows": staged.rows,
+                "bytes": staged.bytes,
+                "files": staged.files,
+            }
+            for staged in event.slices
+        ],
+    )
+
+
+def _project_failed_wave(connection: Connection, run: str, event: WaveFailed) -> None:
+    _update_wave(connection, run, event, state=WaveState.FAILED, error=event.error)
+    # It may have been staged before; what failed now has to be staged again.
+    connection.execute(
+        update(SLICES)
+        .where(SLICES.c.run_id == run, SLICES.c.model == event.model, SLICES.c.wave == event.wave)
+        .values(state=SliceState.PENDING, rows=None, bytes=None, files=None)
+    )
+
+
+def _project_judgement(connection: Connection, run: str, event: Judged) -> None:
+    _update_slices(
+        connection,
+        run,
+        [
+            {
+                "of_model": proven.model,
+                "of_slice": proven.slice,
+                "checksum": proven.checksum,
+                "old_rows": proven.old_rows,
+                "old_checksum": proven.old_checksum,
+                "metrics": dict(proven.metrics),
+            }
+            for proven in event.slices
+        ],
+    )
+    connection.execute(delete(VERDICTS).where(VERDICTS.c.run_id == run))
+    _insert_all(
+        connection,
+        VERDICTS,
+        ({"run_id": run, "number": number, **asdict(verdict)} for number, verdict in enumerate(event.verdicts)),
+    )
+
+
+def _project_consumption(connection: Connection, run: str, event: Published) -> None:
+    _insert_all(
+        connection,
+        CONSUMPTION,
+        (
+            {
+                "run_id": run,
+                "model": consumed.model,
+                "slice": consumed.slice,
+                "input": consumed.input,
+                "input_table": consumed.table,
+                "snapshot_id": consumed.snapshot_id,
+                "content": consumed.content,
+            }
+            for consumed in event.consumed
+        ),
+    )
+
+
+def _update_wave(connection: Connection, run: str, event: WaveStaged | WaveFailed, **values: Any) -> None:
+    updated = connection.execute(
+        update(WAVES)
+        .where(WAVES.c.run_id == run, WAVES.c.model == event.model, WAVES.c.wave == event.wave)
+        .values(attempts=WAVES.c.attempts + 1, **values)
+    )
+    if updated.rowcount != 1:
+        raise ValueError(f"run {run} has no wave {event.wave} of {event.model}")
+
+
+def _update_slices(connection: Connection, run: str, rows: list[dict[str, Any]]) -> None:
+    if not rows:
+        return
+    one_slice = update(SLICES).where(
+        SLICES.c.run_id == run, SLICES.c.model == bindparam("of_model"), SLICES.c.slice == bindparam("of_slice")
+    )
+    if connection.execute(one_slice, rows).rowcount != len(rows):
+        raise ValueError(f"run {run} has no such slices, or has them once: {', '.join(r['of_slice'] for r in rows)}")
+
+
+def _project_override(connection: Connection, run: str, event: GateOverridden) -> None:
+    meant = overridden_by(event, reading.verdicts(connection, run))
+    connection.execute(
+        update(VERDICTS).where(VERDICTS.c.run_id == run, VERDICTS.c.number.in_(meant)).values(override=event.reason)
+    )
+
+
+def _drop_proof(connection: Connection, run: str) -> None:
+    connection.execute(delete(VERDICTS).where(VERDICTS.c.run_id == run))
+    connection.execute(
+        update(SLICES).where(SLICES.c.run_id == run).values(checksum=None, old_rows=None, old_checksum=None, metrics={})
+    )
+
+
+def _insert_all(connection: Connection, table: Table, rows: Iterable[Mapping[str, Any]]) -> None:
+    batch = list(rows)
+    if batch:
+        connection.execute(insert(table), batch)

@@ -1,0 +1,205 @@
+"""Rows of the ledger as values of the core."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import Connection, Row, Select, exists, func, select
+
+from retcon.core.gates import Finding, Verdict
+from retcon.core.plans import from_document
+from retcon.core.runs import (
+    Consumed,
+    PublishedSlice,
+    RecordedEvent,
+    RecordedSlice,
+    RecordedVerdict,
+    RecordedWave,
+    Run,
+    RunState,
+    RunTable,
+    ScanEvidence,
+    SliceState,
+    WaveState,
+)
+from retcon.ledger.schema import CONSUMPTION, EVENTS, RUNS, SLICES, VERDICTS, WAVES
+
+
+def run(connection: Connection, run_id: str) -> Run | None:
+    """One run."""
+    return _one(connection, select(RUNS).where(RUNS.c.id == run_id))
+
+
+def locked_run(connection: Connection, run_id: str) -> Run | None:
+    """One run that nobody else changes before this transaction ends (on SQLite, a writing one is alone anyway)."""
+    return _one(connection, select(RUNS).where(RUNS.c.id == run_id).with_for_update())
+
+
+def runs(connection: Connection, *, model: str | None, limit: int | None) -> list[Run]:
+    """Runs, newest first."""
+    query = select(RUNS).order_by(RUNS.c.created.desc(), RUNS.c.id.desc()).limit(limit)
+    if model is not None:
+        query = query.where(exists().where(WAVES.c.run_id == RUNS.c.id, WAVES.c.model == model))
+    return [_run_of(row) for row in connection.execute(query)]
+
+
+def waves(connection: Connection, run_id: str) -> list[RecordedWave]:
+    """The waves of a run, by model."""
+    query = select(WAVES).where(WAVES.c.run_id == run_id).order_by(WAVES.c.model, WAVES.c.wave)
+    return [
+        RecordedWave(
+            model=row.model,
+            wave=row.wave,
+            slices=row.slices,
+            state=WaveState(row.state),
+            attempts=row.attempts,
+            snapshot_id=row.snapshot_id,
+            seconds=row.seconds,
+            scans=tuple(ScanEvidence(**scan) for scan in row.scans),
+            error=row.error,
+        )
+        for row in connection.execute(query)
+    ]
+
+
+def slices(connection: Connection, run_id: str, model: str | None) -> list[RecordedSlice]:
+    """The slices of a run, by model."""
+    query = select(SLICES).where(SLICES.c.run_id == run_id).order_by(SLICES.c.model, SLICES.c.slice)
+    if model is not None:
+        query = query.where(SLICES.c.model == model)
+    return [
+        RecordedSlice(
+            model=row.model,
+            slice=row.slice,
+            wave=row.wave,
+            state=SliceState(row.state),
+            rows=row.rows,
+            bytes=row.bytes,
+            files=row.files,
+            checksum=row.checksum,
+            old_rows=row.old_rows,
+            old_checksum=row.old_checksum,
+            metrics=_metrics(row.metrics),
+        )
+        for row in connection.execute(query)
+    ]
+
+
+def verdicts(connection: Connection, run_id: str) -> list[RecordedVerdict]:
+    """The verdicts on a run, as they were judged."""
+    query = select(VERDICTS).where(VERDICTS.c.run_id == run_id).order_by(VERDICTS.c.number)
+    return [
+        RecordedVerdict(
+            verdict=Verdict(
+                model=row.model,
+                gate=row.gate,
+                kind=row.kind,
+                summary=row.summary,
+                findings=tuple(Finding(**finding) for finding in row.findings),
+            ),
+            override=row.override,
+        )
+        for row in connection.execute(query)
+    ]
+
+
+def events(connection: Connection, run_id: str) -> list[RecordedEvent]:
+    """The chain of a run."""
+    query = select(EVENTS).where(EVENTS.c.run_id == run_id).order_by(EVENTS.c.number)
+    return [
+        RecordedEvent(
+            run=row.run_id,
+            number=row.number,
+            at=row.at,
+            who=row.who,
+            kind=row.kind,
+            body=row.body,
+            previous=row.previous,
+            hash=row.hash,
+        )
+        for row in connection.execute(query)
+    ]
+
+
+def code(connection: Connection, run_id: str) -> Mapping[str, str]:
+    """The code of a run's models, from the event that opened it."""
+    opened = connection.scalar(select(EVENTS.c.body).where(EVENTS.c.run_id == run_id, EVENTS.c.number == 1))
+    return {} if opened is None else opened["code"]
+
+
+def consumption(connection: Connection, run_id: str) -> list[Consumed]:
+    """What a run's published slices were computed from."""
+    columns = CONSUMPTION.c
+    query = select(CONSUMPTION).where(columns.run_id == run_id).order_by(columns.model, columns.slice, columns.input)
+    return [
+        Consumed(
+            model=row.model,
+            slice=row.slice,
+            input=row.input,
+            table=row.input_table,
+            snapshot_id=row.snapshot_id,
+            content=row.content,
+        )
+        for row in connection.execute(query)
+    ]
+
+
+def published_slices(connection: Connection, model: str) -> dict[str, PublishedSlice]:
+    """Per slice, the newest publish that stands."""
+    newness = func.row_number().over(partition_by=SLICES.c.slice, order_by=RUNS.c.publish_order.desc())
+    standing = (
+        select(SLICES.c.slice, SLICES.c.run_id, SLICES.c.rows, SLICES.c.checksum, newness.label("newness"))
+        .join(RUNS, RUNS.c.id == SLICES.c.run_id)
+        .where(SLICES.c.model == model, RUNS.c.state == RunState.PUBLISHED)
+        .subquery()
+    )
+    newest = (
+        select(standing).where(standing.c.newness == 1, standing.c.checksum.is_not(None)).order_by(standing.c.slice)
+    )
+    return {
+        row.slice: PublishedSlice(slice=row.slice, run=row.run_id, rows=row.rows, checksum=row.checksum)
+        for row in connection.execute(newest)
+    }
+
+
+def last_published(connection: Connection, models: Sequence[str]) -> dict[str, Run]:
+    """Per model, the run of its newest publish that stands."""
+    newest = connection.execute(
+        select(WAVES.c.model, func.max(RUNS.c.publish_order).label("publish_order"))
+        .join(RUNS, RUNS.c.id == WAVES.c.run_id)
+        .where(WAVES.c.model.in_(models), RUNS.c.state == RunState.PUBLISHED)
+        .group_by(WAVES.c.model)
+        .order_by(WAVES.c.model)
+    ).all()
+    found = connection.execute(select(RUNS).where(RUNS.c.publish_order.in_({row.publish_order for row in newest})))
+    by_order = {row.publish_order: _run_of(row) for row in found}
+    return {row.model: by_order[row.publish_order] for row in newest}
+
+
+def _one(connection: Connection, query: Select[Any]) -> Run | None:
+    row = connection.execute(query).one_or_none()
+    return None if row is None else _run_of(row)
+
+
+def _run_of(row: Row[Any]) -> Run:
+    return Run(
+        id=row.id,
+        kind=row.kind,
+        state=RunState(row.state),
+        plan=from_document(row.plan),
+        by=row.who,
+        created=row.created,
+        updated=row.updated,
+        tables={model: RunTable(**opened) for model, opened in row.tables.items()},
+        pins=row.pins,
+        run_ts=row.run_ts,
+        totals={model: _metrics(totals) for model, totals in row.totals.items()},
+        published=row.published,
+        rolled_back=row.rolled_back,
+        why_ended=row.why_ended,
+    )
+
+
+def _metrics(stored: Mapping[str, Sequence[str | None]]) -> dict[str, tuple[str | None, str | None]]:
+    return {name: (old, new) for name, (old, new) in stored.items()}

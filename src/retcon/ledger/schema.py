@@ -1,0 +1,158 @@
+"""The ledger's tables, as this version of retcon knows them."""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Connection,
+    Double,
+    ForeignKey,
+    Index,
+    Integer,
+    MetaData,
+    Table,
+    UniqueConstraint,
+    column,
+    inspect,
+    select,
+    table,
+)
+
+from retcon.errors import Refused
+from retcon.ledger.columns import COUNTER, Document, Moment, Words
+
+REVISIONS = ("0001",)
+"""Every revision that this version can bring up to date, oldest first; `migrations/` holds one file for each."""
+
+VERSION_TABLE = "retcon_alembic_version"
+
+METADATA = MetaData()
+
+RUNS = Table(
+    "retcon_runs",
+    METADATA,
+    Column("id", Words, primary_key=True),
+    Column("kind", Words, nullable=False),
+    Column("state", Words, nullable=False),
+    Column("plan", Document, nullable=False),
+    Column("who", Words, nullable=False),
+    Column("created", Moment, nullable=False),
+    Column("updated", Moment, nullable=False),
+    Column("tables", Document, nullable=False),
+    Column("pins", Document, nullable=False),
+    Column("run_ts", Words),
+    Column("totals", Document, nullable=False),
+    Column("published", Moment),
+    Column("rolled_back", Moment),
+    Column("why_ended", Words),
+    # Publishes of one table stand in the order of their commits, whatever the drivers' clocks said.
+    Column("publish_order", BigInteger, unique=True),
+)
+
+WAVES = Table(
+    "retcon_waves",
+    METADATA,
+    Column("run_id", Words, ForeignKey("retcon_runs.id"), primary_key=True),
+    Column("model", Words, primary_key=True),
+    Column("wave", Integer, primary_key=True, autoincrement=False),
+    Column("slices", Words, nullable=False),
+    Column("state", Words, nullable=False),
+    Column("attempts", Integer, nullable=False),
+    Column("snapshot_id", BigInteger),
+    Column("seconds", Double),
+    Column("scans", Document, nullable=False),
+    Column("error", Words),
+    Index("retcon_waves_model", "model"),
+)
+
+SLICES = Table(
+    "retcon_slices",
+    METADATA,
+    Column("run_id", Words, ForeignKey("retcon_runs.id"), primary_key=True),
+    Column("model", Words, primary_key=True),
+    Column("slice", Words, primary_key=True),
+    Column("wave", Integer, nullable=False),
+    Column("state", Words, nullable=False),
+    Column("rows", BigInteger),
+    Column("bytes", BigInteger),
+    Column("files", BigInteger),
+    Column("checksum", Words),
+    Column("old_rows", BigInteger),
+    Column("old_checksum", Words),
+    Column("metrics", Document, nullable=False),
+    Index("retcon_slices_model_slice", "model", "slice"),
+)
+
+CONSUMPTION = Table(
+    "retcon_consumption",
+    METADATA,
+    Column("run_id", Words, ForeignKey("retcon_runs.id"), primary_key=True),
+    Column("model", Words, primary_key=True),
+    Column("slice", Words, primary_key=True),
+    Column("input", Words, primary_key=True),
+    Column("input_table", Words, nullable=False),
+    Column("snapshot_id", BigInteger),
+    Column("content", Words, nullable=False),
+    Index("retcon_consumption_model_slice", "model", "slice"),
+)
+
+VERDICTS = Table(
+    "retcon_verdicts",
+    METADATA,
+    Column("run_id", Words, ForeignKey("retcon_runs.id"), primary_key=True),
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("model", Words, nullable=False),
+    Column("gate", Words, nullable=False),
+    Column("kind", Words, nullable=False),
+    Column("summary", Words, nullable=False),
+    Column("findings", Document, nullable=False),
+    Column("override", Words),
+)
+
+EVENTS = Table(
+    "retcon_events",
+    METADATA,
+    Column("entry", COUNTER, primary_key=True),
+    Column("run_id", Words, ForeignKey("retcon_runs.id"), nullable=False),
+    Column("number", Integer, nullable=False),
+    Column("at", Words, nullable=False),
+    Column("who", Words, nullable=False),
+    Column("kind", Words, nullable=False),
+    Column("body", Document, nullable=False),
+    Column("previous", Words, nullable=False),
+    Column("hash", Words, nullable=False),
+    UniqueConstraint("run_id", "number", name="retcon_events_run_number"),
+)
+
+_VERSION = table(VERSION_TABLE, column("version_num"))
+
+
+def revision_of(connection: Connection) -> str | None:
+    """The revision of the ledger in this database; None where there is none."""
+    if not inspect(connection).has_table(VERSION_TABLE):
+        return None
+    return connection.scalar(select(_VERSION.c.version_num))
+
+
+def require_known(revision: str | None) -> None:
+    """Refuse a ledger that this version can't understand."""
+    if revision is not None and revision not in REVISIONS:
+        raise Refused(
+            f"the ledger was made by a newer retcon (revision {revision}, this one knows up to {REVISIONS[-1]})",
+            state="nothing was read or written",
+            next="install the newer retcon: pip install --upgrade retcon",
+        )
+
+
+def is_ready(connection: Connection) -> bool:
+    """Is there a ledger? One of another revision is refused."""
+    revision = revision_of(connection)
+    require_known(revision)
+    if revision is not None and revision != REVISIONS[-1]:
+        raise Refused(
+            f"the ledger was made by an older retcon (revision {revision}, this one needs {REVISIONS[-1]})",
+            state="nothing was read or written",
+            next="any command that writes, such as `retcon apply`, brings it up to date",
+        )
+    return revision is not None

@@ -1,0 +1,215 @@
+"""The ledger: what was planned, done, judged and published, in the catalog's own database."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from typing import TypeVar
+
+from sqlalchemy import Connection, Engine
+from sqlalchemy.exc import DBAPIError, IntegrityError
+
+from retcon.core.plans import Plan
+from retcon.core.runs import (
+    Consumed,
+    Event,
+    PointerSwap,
+    Published,
+    PublishedSlice,
+    RecordedEvent,
+    RecordedSlice,
+    RecordedVerdict,
+    RecordedWave,
+    RolledBack,
+    Run,
+    RunOpened,
+)
+from retcon.errors import Refused
+from retcon.ledger import chain, reading
+from retcon.ledger.chain import Link
+from retcon.ledger.engines import database_file, engine_for, make_file, writing
+from retcon.ledger.faults import fault_of, faults
+from retcon.ledger.pointers import swap_pointers
+from retcon.ledger.projecting import insert_run, write_event
+from retcon.ledger.schema import REVISIONS, is_ready, require_known, revision_of
+
+T = TypeVar("T")
+
+_NOTHING_RECORDED = "nothing was recorded, every table is as it was"
+_UNKNOWN_OUTCOME = "the database didn't say whether it took the last step; its record decides"
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Written:
+    """What a transaction is about to commit."""
+
+    run: Run
+    link: Link | None
+    """None where everything was there already."""
+
+
+class SqlLedger:
+    """The ledger of one catalog. Reading one that isn't there finds nothing, and makes nothing."""
+
+    def __init__(self, uri: str, catalog_name: str, *, migrate: Callable[[Engine], None]) -> None:
+        self._uri = uri
+        self._catalog_name = catalog_name
+        self._migrate = migrate
+
+    @cached_property
+    def _engine(self) -> Engine:
+        return engine_for(self._uri)
+
+    # ── reading ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def exists(self) -> bool:
+        """Is there a ledger in the catalog's database?"""
+        return self._ask(lambda connection: revision_of(connection) is not None, otherwise=False)
+
+    def run(self, run_id: str) -> Run | None:
+        """One run."""
+        return self._read(lambda connection: reading.run(connection, run_id), otherwise=None)
+
+    def runs(self, *, model: str | None = None, limit: int | None = None) -> list[Run]:
+        """Runs, newest first."""
+        return self._read(lambda connection: reading.runs(connection, model=model, limit=limit), otherwise=[])
+
+    def waves(self, run_id: str) -> list[RecordedWave]:
+        """The waves of a run, by model, counted from 1."""
+        return self._read(lambda connection: reading.waves(connection, run_id), otherwise=[])
+
+    def slices(self, run_id: str, model: str | None = None) -> list[RecordedSlice]:
+        """The slices of a run, by model."""
+        return self._read(lambda connection: reading.slices(connection, run_id, model), otherwise=[])
+
+    def verdicts(self, run_id: str) -> list[RecordedVerdict]:
+        """The verdicts on a run that hold for what is staged now."""
+        return self._read(lambda connection: reading.verdicts(connection, run_id), otherwise=[])
+
+    def events(self, run_id: str) -> list[RecordedEvent]:
+        """The chain of a run."""
+        return self._read(lambda connection: reading.events(connection, run_id), otherwise=[])
+
+    def consumption(self, run_id: str) -> list[Consumed]:
+        """What a run's published slices were computed from."""
+        return self._read(lambda connection: reading.consumption(connection, run_id), otherwise=[])
+
+    def code(self, run_id: str) -> Mapping[str, str]:
+        """The code that a run was opened with, by model."""
+        return self._read(lambda connection: reading.code(connection, run_id), otherwise={})
+
+    def published_slices(self, model: str) -> dict[str, PublishedSlice]:
+        """Per slice of a model, the newest publish that stands."""
+        return self._read(lambda connection: reading.published_slices(connection, model), otherwise={})
+
+    def last_published(self, models: Sequence[str]) -> dict[str, Run]:
+        """Per model, the run of its newest publish that stands."""
+        return self._read(lambda connection: reading.last_published(connection, models), otherwise={})
+
+    # ── writing ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def prepare(self) -> None:
+        """Make the ledger, or bring it up to date; to be called before writing."""
+        with faults("the ledger is as it was"):
+            file = database_file(self._uri)
+            if file is not None:
+                make_file(file)
+            with self._engine.connect() as connection:
+                revision = revision_of(connection)
+            require_known(revision)
+            if revision != REVISIONS[-1]:
+                self._migrate(self._engine)
+
+    def open_run(self, plan: Plan, opened: RunOpened, *, at: datetime, who: str) -> Run:
+        """The run of a plan: the one that is there, else a new one."""
+
+        def open_it(connection: Connection) -> _Written:
+            link = None
+            if reading.run(connection, plan.id) is None:
+                try:
+                    with connection.begin_nested():
+                        link = insert_run(connection, plan, opened, at=at, who=who)
+                except IntegrityError:
+                    # Another driver opened the same run at this very moment: that one is the run.
+                    if reading.run(connection, plan.id) is None:
+                        raise
+            return _Written(run=_required(reading.run(connection, plan.id), plan.id), link=link)
+
+        return self._write(open_it)
+
+    def record(self, run_id: str, event: Event, *, at: datetime, who: str) -> Run:
+        """Write down what happened to a run, and carry it through to all that is asked about runs."""
+        if isinstance(event, RunOpened | Published | RolledBack):
+            raise ValueError(f"{type(event).__name__} is recorded by a method of its own")
+        return self._write(lambda connection: _written(connection, run_id, event, at=at, who=who))
+
+    def publish(self, run_id: str, event: Published, swaps: Sequence[PointerSwap], *, at: datetime, who: str) -> Run:
+        """Make a run visible: pointers, consumption and the record in one transaction, all or nothing, once."""
+        return self._swap(run_id, event, swaps, at=at, who=who)
+
+    def roll_back(self, run_id: str, event: RolledBack, swaps: Sequence[PointerSwap], *, at: datetime, who: str) -> Run:
+        """Undo a publish the way it was made: all or nothing, once."""
+        return self._swap(run_id, event, swaps, at=at, who=who)
+
+    def _swap(
+        self, run_id: str, event: Published | RolledBack, swaps: Sequence[PointerSwap], *, at: datetime, who: str
+    ) -> Run:
+        if any(event.snapshots.get(swap.table) != swap.snapshot_id for swap in swaps):
+            raise ValueError(f"the record of run {run_id} must name the snapshots that its tables move to")
+
+        def swap_and_record(connection: Connection) -> _Written:
+            written = _written(connection, run_id, event, at=at, who=who)
+            # Last, so that other writers of these tables wait as short as can be.
+            swap_pointers(connection, self._catalog_name, swaps)
+            return written
+
+        return self._write(swap_and_record)
+
+    # ── transactions ─────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _read(self, question: Callable[[Connection], T], *, otherwise: T) -> T:
+        return self._ask(lambda connection: question(connection) if is_ready(connection) else otherwise, otherwise)
+
+    def _ask(self, question: Callable[[Connection], T], otherwise: T) -> T:
+        file = database_file(self._uri)
+        if file is not None and not file.exists():
+            return otherwise
+        with faults("the ledger was only read"), self._engine.connect() as connection:
+            return question(connection)
+
+    def _write(self, act: Callable[[Connection], _Written]) -> Run:
+        written: _Written | None = None
+        try:
+            with writing(self._engine).begin() as connection:
+                _require_ledger(connection)
+                written = act(connection)
+        except DBAPIError as broken:
+            # Broken after the last statement: COMMIT was sent, and only its answer may be lost.
+            if written is None or written.link is None or not self._stands(written.link):
+                raise fault_of(broken, _NOTHING_RECORDED) from broken
+        return written.run
+
+    def _stands(self, link: Link) -> bool:
+        with faults(_UNKNOWN_OUTCOME), writing(self._engine).begin() as connection:
+            # The lock waits for a commit that is still under way on the server.
+            reading.locked_run(connection, link.run)
+            return chain.stands(connection, link)
+
+
+def _written(connection: Connection, run_id: str, event: Event, *, at: datetime, who: str) -> _Written:
+    before = _required(reading.locked_run(connection, run_id), run_id)
+    link = write_event(connection, before, event, at=at, who=who)
+    return _Written(run=_required(reading.run(connection, run_id), run_id), link=link)
+
+
+def _required(run: Run | None, run_id: str) -> Run:
+    if run is None:
+        raise Refused(f"there is no run {run_id}", next="`retcon history` lists the runs")
+    return run
+
+
+def _require_ledger(connection: Connection) -> None:
+    if not is_ready(connection):
+        raise Refused("there is no ledger in the catalog's database", next="`retcon apply` makes one")

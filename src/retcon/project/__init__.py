@@ -1,0 +1,1 @@
+"""From text to values: `retcon.yaml`, model files, plan files."""

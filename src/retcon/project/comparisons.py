@@ -1,0 +1,169 @@
+"""From conditions in SQL to bounds on the days between columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from retcon.project.spans import Bound, Condition, Field, Gap, SliceBound
+
+SLICE_PARAMETERS = frozenset({"start_date", "end_date", "start_ts", "end_ts"})
+_DAYS_OF_UNIT = {"DAY": 1, "DAYS": 1, "WEEK": 7, "WEEKS": 7}
+_MIRRORED: dict[type[exp.Expr], type[exp.Expr]] = {
+    exp.EQ: exp.EQ, exp.GT: exp.LT, exp.GTE: exp.LTE, exp.LT: exp.GT, exp.LTE: exp.GTE,
+}  # fmt: skip
+
+Resolve = Callable[[exp.Column], Field | None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stated:
+    """A bound, and the parameters that the condition compares with."""
+
+    condition: Condition
+    parameters: tuple[exp.Placeholder, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Moment:
+    """A column or a slice parameter, some days later."""
+
+    base: Field | exp.Placeholder
+    days: int
+
+    def later_by(self, days: int | None) -> _Moment | None:
+        return None if days is None else _Moment(base=self.base, days=self.days + days)
+
+
+def conjuncts(condition: exp.Expr | None) -> Iterator[exp.Expr]:
+    """The conditions that all have to hold; what is OR-ed stays together."""
+    stack = [] if condition is None else [condition]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, exp.And):
+            stack += [node.expression, node.this]
+        elif isinstance(node, exp.Paren | exp.Where):
+            stack.append(node.this)
+        else:
+            yield node
+
+
+def stated_bounds(condition: exp.Expr | None, resolve: Resolve) -> Iterator[Stated]:
+    """What a condition says about the days between columns, and about the slices' edges."""
+    for conjunct in conjuncts(condition):
+        match conjunct:
+            case exp.Between():
+                yield from _compared(exp.GTE, conjunct.this, conjunct.args["low"], resolve)
+                yield from _compared(exp.LTE, conjunct.this, conjunct.args["high"], resolve)
+            case exp.NullSafeEQ():
+                # rows without a day are in no slice, so here it is an equality
+                yield from _compared(exp.EQ, conjunct.this, conjunct.expression, resolve)
+            case exp.EQ() | exp.GT() | exp.GTE() | exp.LT() | exp.LTE():
+                yield from _compared(type(conjunct), conjunct.this, conjunct.expression, resolve)
+
+
+def equated(pairs: Iterable[tuple[Field, Field]]) -> list[Stated]:
+    """Columns that a USING or an IN sets equal."""
+    return [Stated(condition=Bound(earlier=a, later=b, gap=Gap(low=0, high=0))) for a, b in pairs]
+
+
+def _compared(kind: type[exp.Expr], left: exp.Expr, right: exp.Expr, resolve: Resolve) -> Iterator[Stated]:
+    ours, theirs = _moment(left, resolve), _moment(right, resolve)
+    if ours is None or theirs is None:
+        return
+    if isinstance(ours.base, exp.Placeholder):
+        kind, ours, theirs = _MIRRORED[kind], theirs, ours
+    if isinstance(ours.base, exp.Placeholder):
+        return
+    days = theirs.days - ours.days
+    if isinstance(theirs.base, Field):
+        if ours.base != theirs.base:
+            yield Stated(condition=Bound(earlier=theirs.base, later=ours.base, gap=_gap(kind, days)))
+        return
+    yield Stated(
+        condition=_slice_bound(kind, ours.base, theirs.base.name, days),
+        parameters=(theirs.base,),
+    )
+
+
+def _gap(kind: type[exp.Expr], days: float) -> Gap:
+    # `<` between timestamps of different days may leave them as many days apart as `<=` does
+    if kind is exp.EQ:
+        return Gap(low=days, high=days)
+    return Gap(low=days) if kind in (exp.GT, exp.GTE) else Gap(high=days)
+
+
+def _slice_bound(kind: type[exp.Expr], field: Field, parameter: str, days: int) -> SliceBound:
+    """Which whole days the comparison keeps. A column compared with `:end_date` is taken for a date."""
+    if parameter.endswith("_ts") and kind is exp.LTE:
+        kind = exp.LT
+    if parameter == "end_ts":  # midnight after the last day
+        days += 1
+    if kind is exp.GT:
+        gap = Gap(low=days + 1)
+    elif kind is exp.LT:
+        gap = Gap(high=days - 1)
+    else:
+        gap = _gap(kind, days)
+    return SliceBound(field=field, is_start=parameter.startswith("start"), gap=gap)
+
+
+def _moment(node: exp.Expr, resolve: Resolve) -> _Moment | None:
+    match node:
+        case exp.Paren():
+            return _moment(node.this, resolve)
+        case exp.Column():
+            field = resolve(node)
+            return None if field is None else _Moment(base=field, days=0)
+        case exp.Placeholder() if node.name in SLICE_PARAMETERS:
+            return _Moment(base=node, days=0)
+        case exp.TsOrDsAdd() | exp.TimestampAdd() | exp.DateAdd():
+            return _shifted(node.this, _days_in_unit(node.expression, node.args.get("unit")), resolve)
+        case exp.Add():
+            days = whole_days(node.expression)
+            if days is not None:
+                return _shifted(node.this, days, resolve)
+            return _shifted(node.expression, whole_days(node.this), resolve)
+        case exp.Sub():
+            days = whole_days(node.expression)
+            return None if days is None else _shifted(node.this, -days, resolve)
+    return None
+
+
+def _shifted(node: exp.Expr, days: int | None, resolve: Resolve) -> _Moment | None:
+    moment = _moment(node, resolve) if days is not None else None
+    return None if moment is None else moment.later_by(days)
+
+
+def whole_days(node: exp.Expr | None) -> int | None:
+    """A number of days that the text states: `7`, `-1`, `INTERVAL 7 DAYS`."""
+    match node:
+        case exp.Interval():
+            return _days_in_unit(node.this, node.args.get("unit"))
+        case exp.Literal() if not node.is_string:
+            return _integer(node.name)
+        case exp.Neg():
+            days = whole_days(node.this)
+            return None if days is None else -days
+        case exp.Mul():  # date_sub(d, 1) comes as d + 1 * -1
+            days, times = whole_days(node.this), whole_days(node.expression)
+            return None if days is None or times is None else days * times
+        case exp.Paren():
+            return whole_days(node.this)
+    return None
+
+
+def _days_in_unit(number: exp.Expr | None, unit: exp.Expr | None) -> int | None:
+    is_text = isinstance(number, exp.Literal) and number.is_string
+    days = _integer(number.name) if is_text and number is not None else whole_days(number)
+    length = _DAYS_OF_UNIT.get(unit.name.upper()) if unit is not None else None
+    return None if days is None or length is None else days * length
+
+
+def _integer(text: str) -> int | None:
+    try:
+        return int(text)
+    except ValueError:
+        return None

@@ -1,0 +1,169 @@
+"""The gates of a model, from the entries of its `gates` list."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Annotated, TypeVar
+
+from pydantic import AfterValidator, BeforeValidator, Field
+
+from retcon.core import gates
+from retcon.core.gates import Drift, Gate, NotNull, Rows, Unique
+from retcon.core.suggestions import did_you_mean
+from retcon.project import names
+from retcon.project.quantities import share_of, unsigned_share_of
+from retcon.project.queries import read_metric
+from retcon.project.shapes import Objection, Problems, Shape, Text, Texts, read_shape
+from retcon.project.yaml_text import Place
+
+_LATER = ("null_rate", "accepted", "foreign_key", "no_rows", "reconcile", "profile", "great_expectations")
+_ALWAYS_ON = frozenset({gates.SCHEMA, gates.OUTSIDE_SCOPE, gates.PARITY, gates.EMPTY})
+
+
+def read_gates(entries: Sequence[object], *, key: Sequence[str], problems: Problems) -> tuple[Gate, ...]:
+    """The gates that the entries declare, each under a name of its own."""
+    found: dict[str, Gate] = {}
+    unnamed: Counter[str] = Counter()
+    for position, value in enumerate(entries):
+        place = ("gates", position)
+        if not isinstance(value, dict) or len(value) != 1:
+            problems.add(place, "a gate is one `kind: …`, such as `- rows: {min: 1}`", remedy=_split_remedy(value))
+            continue
+        kind, body = next(iter(value.items()))
+        if kind not in _READERS:
+            _refuse_kind(kind, problems, (*place, kind))
+            continue
+        if not (isinstance(body, dict) and "name" in body):
+            unnamed[kind] += 1
+        name = kind if unnamed[kind] < 2 else f"{kind}-{unnamed[kind]}"
+        entry = _Entry(body=body, name=name, key=tuple(key), problems=problems, place=(*place, kind))
+        gate = _READERS[kind](entry)
+        if gate is not None and gate.name in found:
+            problems.add((*entry.place, "name"), f"two gates are called `{gate.name}`", remedy="rename one of them")
+        elif gate is not None:
+            found[gate.name] = gate
+    return tuple(found.values())
+
+
+def _split_remedy(value: object) -> str:
+    return "start each gate with a `-` of its own" if isinstance(value, dict) and len(value) > 1 else ""
+
+
+def _refuse_kind(kind: str, problems: Problems, place: Place) -> None:
+    if kind in _LATER:
+        problems.add(place, f"the gate `{kind}` isn't supported yet", remedy=f"use one of: {', '.join(_READERS)}")
+        return
+    hint = did_you_mean(kind, (*_READERS, *_LATER))
+    problems.add(place, f"unknown gate `{kind}`" + (f" — {hint}" if hint else ""))
+
+
+def _free_name(text: str) -> str:
+    if names.label(text) in _ALWAYS_ON:
+        raise ValueError("is the name of a gate that is always on")
+    return text
+
+
+class _GateKeys(Shape):
+    name: Annotated[str, AfterValidator(_free_name)] | None = None
+
+
+class _RowsKeys(_GateKeys):
+    min: Annotated[int, Field(ge=0)] | None = None
+    max: Annotated[int, Field(ge=0)] | None = None
+    change: Annotated[Decimal, BeforeValidator(unsigned_share_of)] | None = None
+
+
+class _ColumnsKeys(_GateKeys):
+    columns: Texts
+
+
+class _DriftKeys(_GateKeys):
+    metric: Text
+    within: Annotated[Decimal, BeforeValidator(unsigned_share_of)] | None = None
+    low: Annotated[Decimal, BeforeValidator(share_of)] | None = Field(default=None, alias="from")
+    high: Annotated[Decimal, BeforeValidator(share_of)] | None = Field(default=None, alias="to")
+
+
+K = TypeVar("K", bound=_GateKeys)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Entry:
+    """What stands behind one `- kind:`."""
+
+    body: object
+    name: str
+    """For a gate that gives itself none."""
+    key: tuple[str, ...]
+    problems: Problems
+    place: Place
+
+    def keys(self, shape: type[K]) -> K | None:
+        return read_shape(shape, self.body, self.problems, self.place)
+
+    def object_to(self, text: str, *, remedy: str = "") -> None:
+        self.problems.object_to(self.place, Objection(text, remedy=remedy))
+
+
+def _rows(entry: _Entry) -> Rows | None:
+    keys = entry.keys(_RowsKeys)
+    if keys is None:
+        return None
+    if keys.min is None and keys.max is None and keys.change is None:
+        entry.object_to("needs `min`, `max` or `change`")
+    if keys.min is not None and keys.max is not None and keys.min > keys.max:
+        entry.object_to(f"can't be met: at least {keys.min} and at most {keys.max} rows")
+    return Rows(name=keys.name or entry.name, min=keys.min, max=keys.max, change=keys.change)
+
+
+def _unique(entry: _Entry) -> Unique | None:
+    named = _columns(entry)
+    return Unique(name=named[0], columns=named[1]) if named else None
+
+
+def _not_null(entry: _Entry) -> NotNull | None:
+    named = _columns(entry)
+    return NotNull(name=named[0], columns=named[1]) if named else None
+
+
+def _columns(entry: _Entry) -> tuple[str, tuple[str, ...]] | None:
+    """The gate's name and columns, from `key`, `[a, b]` or `{name: …, columns: key or [a, b]}`."""
+    body = entry.body if isinstance(entry.body, dict) else {"columns": entry.body}
+    if body.get("columns") == "key":
+        if not entry.key:
+            entry.object_to("means the model's `key`, but the model has none", remedy="add `key: [a, b]`")
+            return None
+        body = {**body, "columns": list(entry.key)}
+    keys = read_shape(_ColumnsKeys, body, entry.problems, entry.place)
+    if keys is None:
+        return None
+    if not keys.columns:
+        entry.object_to("must name at least one column")
+        return None
+    return keys.name or entry.name, tuple(keys.columns)
+
+
+def _drift(entry: _Entry) -> Drift | None:
+    keys = entry.keys(_DriftKeys)
+    if keys is None:
+        return None
+    metric = entry.problems.taken((*entry.place, "metric"), lambda: read_metric(keys.metric))
+    has_bounds = keys.low is not None or keys.high is not None
+    if (keys.within is not None) == has_bounds:
+        entry.object_to("needs either `within`, or `from` and `to`", remedy="write, say, `within: 20%`")
+        return None
+    low, high = (-keys.within, keys.within) if keys.within is not None else (keys.low, keys.high)
+    if low is not None and high is not None and low > high:
+        entry.object_to("can't be met: `from` is above `to`")
+    return Drift(name=keys.name or entry.name, metric=metric, low=low, high=high) if metric else None
+
+
+_READERS: dict[str, Callable[[_Entry], Gate | None]] = {
+    "rows": _rows,
+    "unique": _unique,
+    "not_null": _not_null,
+    "drift": _drift,
+}

@@ -1,0 +1,115 @@
+"""A project from its folder: settings, models, and whether they fit together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+from retcon.core.graphs import Graph
+from retcon.core.projects import Project
+from retcon.errors import Problem, ProjectInvalid, Refused
+from retcon.project.model_files import MODELS_FOLDER, KnownNames, model_name, read_model
+from retcon.project.settings import SETTINGS_FILE, settings_document, settings_of
+from retcon.project.text_files import shown_path
+from retcon.project.yaml_text import YamlDocument
+
+T = TypeVar("T")
+
+
+def find_root(start: Path) -> Path:
+    """The nearest folder with a `retcon.yaml`, from here upwards."""
+    here = start.absolute()
+    for folder in (here, *here.parents):
+        if (folder / SETTINGS_FILE).is_file():
+            return folder
+    raise Refused(
+        f"there is no {SETTINGS_FILE} in {here} or in a folder above it",
+        next="run `retcon init DIR`, or pass --project with the project's folder",
+    )
+
+
+def load_project(root: Path, environ: Mapping[str, str]) -> Project:
+    """The project in this folder, refused with the problems of all its files at once."""
+    root = root.absolute()
+    document = settings_document(root)
+    problems: list[Problem] = []
+    paths = _named_paths(root, problems)
+    settings = _collected(problems, partial(settings_of, document, root, environ))
+    known = KnownNames(models=paths, params=_declared(document, "params"), consumers=_declared(document, "consumers"))
+    models = [_collected(problems, partial(read_model, path, root, known)) for path in paths.values()]
+    problems += _models_as_sources(document, paths)
+    if settings is None or problems:
+        raise ProjectInvalid(problems)
+    return Project(settings=settings, graph=Graph.of(model for model in models if model is not None))
+
+
+def _collected(problems: list[Problem], make: Callable[[], T]) -> T | None:
+    try:
+        return make()
+    except ProjectInvalid as error:
+        problems += error.problems
+        return None
+
+
+def _named_paths(root: Path, problems: list[Problem]) -> dict[str, Path]:
+    """The model files by the model's name."""
+    named: dict[str, Path] = {}
+    spelt: dict[str, Path] = {}
+    for path in _model_paths(root):
+        if path.suffix.lower() == ".py":
+            problems.append(
+                Problem(
+                    path=shown_path(path, root),
+                    message="Python models aren't supported yet",
+                    remedy="write the model in SQL, or move the file out of models/",
+                )
+            )
+            continue
+        name = _collected(problems, partial(model_name, path, root))
+        if name is None:
+            continue
+        # on file systems that don't tell case apart, two such tables would share one folder of the warehouse
+        twin = spelt.setdefault(name.casefold(), path)
+        if twin is not path:
+            problems.append(
+                Problem(
+                    path=shown_path(path, root),
+                    message=f"the model `{name}` has the same name as {shown_path(twin, root)}, but for its spelling",
+                    remedy="rename one of them",
+                )
+            )
+            continue
+        named[name] = path
+    return named
+
+
+def _model_paths(root: Path) -> list[Path]:
+    """SQL and Python files below `models/`; what is hidden belongs to editors and file systems."""
+    folder = root / MODELS_FOLDER
+    return sorted(
+        path
+        for path in folder.rglob("*")
+        if path.suffix.lower() in (".sql", ".py")
+        and not path.is_dir()
+        and not any(part.startswith(".") for part in path.relative_to(folder).parts)
+    )
+
+
+def _declared(document: YamlDocument, key: str) -> frozenset[str]:
+    """The names under a key of `retcon.yaml`, known even where the rest of it has problems."""
+    value = document.value.get(key) if isinstance(document.value, dict) else None
+    return frozenset(value) if isinstance(value, dict) else frozenset()
+
+
+def _models_as_sources(document: YamlDocument, models: Iterable[str]) -> list[Problem]:
+    return [
+        Problem(
+            path=SETTINGS_FILE,
+            message=f"`{name}` is a model of this project, not a source",
+            line=document.line_of(("sources", name)),
+            remedy="remove it from `sources`",
+        )
+        for name in sorted(_declared(document, "sources") & set(models))
+    ]

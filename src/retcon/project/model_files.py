@@ -1,0 +1,254 @@
+"""Model files: front matter and SQL, turned into models."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from retcon.core.gates import Gate, NotNull, Unique
+from retcon.core.models import Input, Model, Slicing
+from retcon.core.suggestions import did_you_mean
+from retcon.errors import Problem, ProjectInvalid
+from retcon.project import names
+from retcon.project.fingerprints import fingerprint
+from retcon.project.gate_entries import read_gates
+from retcon.project.model_keys import ModelKeys
+from retcon.project.queries import ReadQuery, read_query
+from retcon.project.shapes import Objection, Problems, read_shape
+from retcon.project.text_files import read_text, shown_path
+from retcon.project.variables import places_with_variables
+from retcon.project.yaml_text import Place, read_yaml
+
+MODELS_FOLDER = "models"
+
+_OPENING = re.compile(r"\s*/\*[ \t]*retcon[ \t]*\n")
+_CLOSING = re.compile(r"^[ \t]*\*/[ \t]*(?:\n|\Z)", re.MULTILINE)
+_PARAMS_REMEDY = "declare it in `params` of retcon.yaml and write `:name` in the SQL"
+_FORM = "start the file with a line `/* retcon`, then keys in YAML, then a line that holds only `*/`"
+
+
+@dataclass(frozen=True, kw_only=True)
+class KnownNames:
+    """What the rest of the project declares, for a model to refer to."""
+
+    models: Collection[str] = ()
+    params: Collection[str] = ()
+    consumers: Collection[str] = ()
+
+
+def model_name(path: Path, root: Path) -> str:
+    """`models/mart/fct_x.sql` is the model `mart.fct_x`."""
+    shown = shown_path(path, root)
+    folders = path.relative_to(root / MODELS_FOLDER).parts[:-1]
+    if len(folders) != 1:
+        depth = "in no folder" if not folders else f"{len(folders)} folders deep"
+        raise ProjectInvalid(
+            [
+                Problem(
+                    path=shown,
+                    message=f"a model is in one folder, its namespace; this one is {depth}",
+                    remedy="move it to models/NAMESPACE/NAME.sql",
+                )
+            ]
+        )
+    # macOS hands out file names with letters and accents apart
+    parts = [unicodedata.normalize("NFC", part) for part in (folders[0], path.stem)]
+    for part in parts:
+        try:
+            names.word(part)
+        except ValueError as error:
+            message = f"the name {part!r} {error}"
+            raise ProjectInvalid([Problem(path=shown, message=message, remedy="rename the file or folder")]) from None
+    return ".".join(parts)
+
+
+def read_model(path: Path, root: Path, known: KnownNames) -> Model:
+    """The model in this file, refused with everything that is wrong in it."""
+    name = model_name(path, root)
+    shown = shown_path(path, root)
+    file = _split(read_text(path, root), shown)
+    document = read_yaml(file.keys, path=shown, first_line=file.keys_line)
+    problems = Problems(shown, document)
+    for place in places_with_variables(document.value):
+        if place[:1] != ("description",):
+            problems.object_to(place, Objection("holds `${`, which isn't filled in here", remedy=_PARAMS_REMEDY))
+    keys = read_shape(ModelKeys, {} if document.value is None else document.value, problems)
+    if keys is not None:
+        model = _model(_Header(name=name, path=shown, keys=keys, problems=problems), file, known)
+        if model is not None and not problems.found:
+            return model
+    raise problems.error()
+
+
+@dataclass(frozen=True, kw_only=True)
+class _ModelFile:
+    """The two parts of a file, each with the line where it starts."""
+
+    keys: str
+    keys_line: int
+    sql: str
+    sql_line: int
+
+
+def _split(text: str, shown: str) -> _ModelFile:
+    opening = _OPENING.match(text)
+    if opening is None:
+        message = "the file doesn't start with a `/* retcon` block"
+        raise ProjectInvalid([Problem(path=shown, message=message, line=1, remedy=_FORM)])
+    closing = _CLOSING.search(text, opening.end())
+    if closing is None:
+        line = text.count("\n", 0, opening.end())
+        message = "the `/* retcon` block doesn't end"
+        raise ProjectInvalid([Problem(path=shown, message=message, line=line, remedy="end it with a line `*/`")])
+    return _ModelFile(
+        keys=text[opening.end() : closing.start()],
+        keys_line=text.count("\n", 0, opening.end()) + 1,
+        sql=text[closing.end() :],
+        sql_line=text.count("\n", 0, closing.end()) + 1,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Header:
+    """The front matter of one model, and what is wrong with the model so far."""
+
+    name: str
+    path: str
+    keys: ModelKeys
+    problems: Problems
+
+
+def _model(header: _Header, file: _ModelFile, known: KnownNames) -> Model | None:
+    keys, problems = header.keys, header.problems
+    slicing = keys.slicing(problems)
+    inputs = keys.declared_inputs(problems, model=header.name)
+    gates = read_gates(keys.gates, key=keys.key, problems=problems)
+    _check_references(header, known)
+    if slicing is None or len(inputs) < len(keys.inputs):
+        return None  # the query can't be judged without them
+    read = _read_query(header, file, inputs, slicing, known.params)
+    if read is None:
+        return None
+    _check_columns(header, gates, read.query.columns)
+    return Model(
+        name=header.name,
+        path=header.path,
+        query=read.query,
+        batching=read.batching,
+        slicing=slicing,
+        inputs=inputs,
+        fingerprint=_fingerprint(keys, inputs, slicing, read.normalised),
+        key=tuple(keys.key),
+        columns=tuple(keys.columns.items()),
+        after=tuple(keys.after),
+        replay=keys.replay.replay(),
+        gates=gates,
+        consumers=tuple(keys.consumers),
+        description=keys.description.strip(),
+        owner=keys.owner,
+        tags=tuple(keys.tags),
+        allow_empty=keys.allow_empty,
+        retention_days=keys.retention,
+        schedule=keys.schedule,
+        volatile=tuple(keys.volatile),
+        samples=keys.samples,
+        nondeterministic=keys.deterministic,
+    )
+
+
+def _read_query(
+    header: _Header, file: _ModelFile, inputs: Sequence[Input], slicing: Slicing, params: Collection[str]
+) -> ReadQuery | None:
+    if not file.sql.strip():
+        header.problems.add_at_line(file.sql_line, "there is no query below the block", remedy="write a SELECT there")
+        return None
+    read = read_query(
+        file.sql,
+        model=header.name,
+        inputs=inputs,
+        slicing=slicing,
+        vouched=header.keys.replay.sliceable,
+        may_vary=bool(header.keys.deterministic),
+        params=params,
+    )
+    for problem in read.problems:
+        line = None if problem.line is None else file.sql_line + problem.line - 1
+        header.problems.add_at_line(line, problem.message, remedy=problem.remedy)
+    return read
+
+
+def _check_references(header: _Header, known: KnownNames) -> None:
+    """Names that the rest of the project must know."""
+    for position, consumer in enumerate(header.keys.consumers):
+        if consumer not in known.consumers:
+            header.problems.add(
+                ("consumers", position),
+                f"retcon.yaml has no consumer `{consumer}`",
+                remedy=did_you_mean(consumer, known.consumers) or "declare it there under `consumers`",
+            )
+    for position, other in enumerate(header.keys.after):
+        if other == header.name:
+            header.problems.add(("after", position), "a model can't come after itself", remedy="remove it")
+        elif other not in known.models:
+            header.problems.add(
+                ("after", position),
+                f"there is no model `{other}` to come after",
+                remedy=did_you_mean(other, known.models) or "name a model of this project",
+            )
+
+
+def _check_columns(header: _Header, gates: Sequence[Gate], output: Sequence[str] | None) -> None:
+    """Columns that the query must return, where its text shows what it returns."""
+    if output is None:
+        return
+    keys = header.keys
+    known = {column.casefold() for column in output}  # as Spark compares them
+    for place, column in _columns_meant(keys, gates):
+        if column.casefold() not in known:
+            header.problems.add(
+                place,
+                f"the query has no column `{column}`",
+                remedy=did_you_mean(column, output) or f"it returns {', '.join(output)}",
+            )
+    if keys.columns:
+        declared = {column.casefold() for column in keys.columns}
+        missing = [column for column in output if column.casefold() not in declared]
+        if missing:
+            header.problems.add(("columns",), f"the query also returns {', '.join(missing)}", remedy="declare them too")
+
+
+def _columns_meant(keys: ModelKeys, gates: Sequence[Gate]) -> Iterator[tuple[Place, str]]:
+    for place, columns in (("key", keys.key), ("volatile", keys.volatile)):
+        yield from (((place, position), column) for position, column in enumerate(columns))
+    yield from ((("columns", column), column) for column in keys.columns)
+    if len(gates) < len(keys.gates):
+        return  # one of them couldn't be read, so their places aren't known
+    for position, gate in enumerate(gates):
+        if isinstance(gate, Unique | NotNull):
+            yield from ((("gates", position), column) for column in gate.columns if column not in keys.key)
+
+
+def _fingerprint(keys: ModelKeys, inputs: Sequence[Input], slicing: Slicing, normalised: str) -> str:
+    """Of what changes results. `key` isn't in it: while whole slices are replaced, only gates ask for it."""
+    return fingerprint(
+        {
+            "sql": normalised,
+            "slices": {"by": slicing.by, "every": slicing.every.value},
+            "inputs": [
+                {
+                    "name": i.name,
+                    "table": i.table,
+                    "time": i.time,
+                    "lookback": i.lookback,
+                    "lookahead": i.lookahead,
+                }
+                for i in sorted(inputs, key=lambda i: i.name)
+            ],
+            "columns": list(keys.columns.items()),
+            "volatile": sorted(keys.volatile),
+            "strategy": keys.strategy,
+        }
+    )

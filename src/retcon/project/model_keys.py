@@ -1,0 +1,157 @@
+"""The keys of a model's front matter, as the design's table lists them."""
+
+from __future__ import annotations
+
+from datetime import date, datetime
+from functools import partial
+from typing import Annotated
+
+from pydantic import BeforeValidator, Field
+
+from retcon.core.models import Input, OnChange, Replay, Slicing
+from retcon.core.slices import Grain
+from retcon.project import names
+from retcon.project.quantities import days_of, slices_of
+from retcon.project.shapes import Objection, Problems, Shape, TableName, Text, Texts, later, one_of, or_empty
+
+_SLICES_REMEDY = "give `slices: {by: COLUMN, every: day}` with the date column that says where a row belongs"
+_DAY_REMEDY = "cut the history by day: `every: day`"
+_OTHER_GRAINS = dict.fromkeys(("hour", "week", "month", "year"), _DAY_REMEDY)
+_OTHER_STRATEGIES = dict.fromkeys(("merge", "full"), "leave it out: whole slices are replaced")
+
+
+def _day(value: object) -> object:
+    if isinstance(value, str):
+        try:
+            return date.fromisoformat(value)
+        except ValueError:
+            raise Objection("must be a date such as 2025-01-31") from None
+    if not isinstance(value, date) or isinstance(value, datetime):
+        raise Objection("must be a date such as 2025-01-31")
+    return value
+
+
+def _reason(value: object) -> object:
+    """Why results may differ: nothing for `true`, the reason of `{value: false, reason: …}`."""
+    if value is True:
+        return ""
+    if value is False:
+        raise Objection("needs a reason", remedy="write `deterministic: {value: false, reason: …}`")
+    if not isinstance(value, dict) or not set(value) <= {"value", "reason"} or not isinstance(value.get("value"), bool):
+        raise Objection("must be true or `{value: false, reason: …}`")
+    reason = value.get("reason")
+    if value["value"]:
+        return ""
+    if not isinstance(reason, str) or not reason.strip():
+        raise Objection("needs a reason", remedy="write `deterministic: {value: false, reason: …}`")
+    return reason.strip()
+
+
+class SlicesKeys(Shape):
+    """How the history is cut."""
+
+    by: Text
+    every: Annotated[str, one_of("day", later=_OTHER_GRAINS)] = "day"
+    start: Annotated[date, BeforeValidator(_day)] | None = None
+    buckets: Annotated[object, later(_DAY_REMEDY)] = None
+
+    def slicing(self) -> Slicing:
+        return Slicing(by=self.by, every=Grain(self.every), start=self.start)
+
+
+class InputKeys(Shape):
+    """How one table is read."""
+
+    table: TableName | None = None
+    time: Text | None = None
+    lookback: Annotated[int, BeforeValidator(slices_of)] = 0
+    lookahead: Annotated[int, BeforeValidator(slices_of)] = 0
+    key: Text | None = None
+    on_change: Annotated[str, one_of("restate", "ignore")] | None = None
+    as_of: Annotated[object, later()] = None
+    valid: Annotated[object, later()] = None
+
+    def input(self, name: str) -> Input:
+        """The input under the name by which it is declared: the table's own, or an alias."""
+        if self.table is None:
+            names.table(name)
+        elif "." in name:
+            raise Objection("is declared with `table`, so its own name must be an alias without a dot")
+        if self.time is None and (self.lookback or self.lookahead):
+            raise Objection("reads slices around its own, but has no `time`", remedy="name its date column: `time: …`")
+        default = OnChange.RESTATE if self.time else OnChange.IGNORE
+        return Input(
+            name=name,
+            table=self.table or name,
+            time=self.time,
+            lookback=self.lookback,
+            lookahead=self.lookahead,
+            key=self.key,
+            on_change=OnChange(self.on_change) if self.on_change else default,
+        )
+
+
+class ReplayKeys(Shape):
+    """How history is recomputed."""
+
+    order: Annotated[str, one_of("parallel", later={"sequential": ""})] = "parallel"
+    wave: Annotated[int, Field(ge=1)] | None = None
+    window: Annotated[int, BeforeValidator(days_of)] | None = None
+    reprocess: Annotated[int, BeforeValidator(days_of)] = 0
+    deep: Text | None = None
+    sliceable: bool = False
+
+    def replay(self) -> Replay:
+        return Replay(
+            wave=self.wave,
+            sliceable=self.sliceable,
+            window_days=self.window,
+            reprocess_days=self.reprocess,
+            deep=self.deep,
+        )
+
+
+class ModelKeys(Shape):
+    """The front matter of a model. Gates are read entry by entry, so that one of them doesn't hide the query."""
+
+    description: str = ""
+    owner: str = ""
+    tags: Texts = Field(default_factory=list)
+    slices: SlicesKeys | None = None
+    strategy: Annotated[
+        str,
+        one_of("replace", later=_OTHER_STRATEGIES),
+    ] = "replace"
+    key: Texts = Field(default_factory=list)
+    columns: dict[Text, Text] = Field(default_factory=dict)
+    inputs: dict[Text, Annotated[InputKeys, BeforeValidator(or_empty)]] = Field(default_factory=dict)
+    after: Texts = Field(default_factory=list)
+    replay: ReplayKeys = ReplayKeys()
+    gates: list[object] = Field(default_factory=list)
+    consumers: Texts = Field(default_factory=list)
+    allow_empty: bool = False
+    retention: Annotated[int, BeforeValidator(days_of)] = 14
+    schedule: Text | None = None
+    volatile: Texts = Field(default_factory=list)
+    samples: bool = False
+    deterministic: Annotated[str, BeforeValidator(_reason)] = ""
+
+    def slicing(self, problems: Problems) -> Slicing | None:
+        """How the history is cut; a model that says nothing is one slice, which comes later."""
+        if self.slices is None:
+            problems.add(
+                (), "a model without `slices` (one slice, the whole table) isn't supported yet", remedy=_SLICES_REMEDY
+            )
+            return None
+        return self.slices.slicing()
+
+    def declared_inputs(self, problems: Problems, *, model: str) -> tuple[Input, ...]:
+        """The inputs in the order of the file."""
+        inputs: list[Input] = []
+        for name, keys in self.inputs.items():
+            found = problems.taken(("inputs", name), partial(keys.input, name))
+            if found is not None and found.table == model:
+                problems.add(("inputs", name), "a model that reads itself isn't supported yet")
+            elif found is not None:
+                inputs.append(found)
+        return tuple(inputs)

@@ -1,0 +1,81 @@
+"""Plan files: `backfills/<id>.yaml`, reviewed and versioned like code."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+import yaml
+
+from retcon.core.plans import Plan, digest, from_document, to_document
+from retcon.core.suggestions import did_you_mean
+from retcon.errors import Fault, Refused
+from retcon.project.text_files import read_text, shown_path
+from retcon.project.yaml_text import read_yaml
+
+FOLDER = "backfills"
+_ID = re.compile(r"[a-z0-9_]+")
+_HEADER = """\
+# {command}
+# The reason may be edited; everything else is covered by the digest.
+"""
+
+
+def plan_path(root: Path, plan_id: str) -> Path:
+    """Where the plan of this id is kept."""
+    return root / FOLDER / f"{plan_id}.yaml"
+
+
+def write_plan(plan: Plan, root: Path) -> Path:
+    """Write the plan's file, whole or not at all."""
+    path = plan_path(root, plan.id)
+    text = _HEADER.format(command=" ".join(plan.request.command.split())) + yaml.safe_dump(
+        to_document(plan), sort_keys=False, allow_unicode=True, width=120
+    )
+    beside = path.with_suffix(".yaml.new")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        beside.write_text(text, encoding="utf-8")
+        os.replace(beside, path)
+    except OSError as error:
+        raise Fault(
+            f"{path} can't be written: {error.strerror}",
+            state="no plan was written",
+            next="make the project folder writable for you",
+        ) from error
+    return path
+
+
+def find_plan(name: str, root: Path) -> Path:
+    """The file that a path or a plan id means."""
+    given = Path(name)
+    if given.suffix in (".yaml", ".yml"):
+        for candidate in (given, root / given):
+            if candidate.is_file():
+                return candidate
+    elif _ID.fullmatch(name) and plan_path(root, name).is_file():
+        return plan_path(root, name)
+    known = [path.stem for path in sorted((root / FOLDER).glob("*.yaml"))]
+    raise Refused(
+        f"there is no plan {name}",
+        next=did_you_mean(given.stem, known) or "`retcon plan …` makes one; plans are kept in backfills/",
+    )
+
+
+def read_plan(path: Path, root: Path) -> Plan:
+    """The plan in this file; refused if its computed part was changed by hand."""
+    shown = shown_path(path, root)
+    document = read_yaml(read_text(path, root), path=shown).value
+    if not isinstance(document, dict) or "digest" not in document:
+        raise Refused(f"{shown} isn't a plan", next="`retcon plan …` makes one")
+    if document["digest"] != digest(document):
+        raise Refused(
+            f"{shown} was changed by hand beyond its reason",
+            state="nothing was run",
+            next=f"`retcon plan --refresh {shown}` computes it anew",
+        )
+    reason = document.get("reason")
+    if not isinstance(reason, str) or not reason.strip():
+        raise Refused(f"{shown} has no reason", next="write why under `reason:`")
+    return from_document(document)

@@ -1,0 +1,266 @@
+"""`retcon.yaml`: the settings of a project."""
+
+from __future__ import annotations
+
+import math
+import os.path
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated
+from urllib.parse import SplitResult, urlsplit
+from zoneinfo import ZoneInfo, available_timezones
+
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field
+
+from retcon.core.projects import Catalog, Consumer, Limits, Settings, Source, SparkSettings
+from retcon.core.suggestions import did_you_mean
+from retcon.errors import Refused
+from retcon.project import names
+from retcon.project.fingerprints import fingerprint
+from retcon.project.quantities import bytes_of, days_of
+from retcon.project.shapes import (
+    NotYet,
+    Objection,
+    Problems,
+    Shape,
+    TableName,
+    Text,
+    Texts,
+    later,
+    one_of,
+    or_empty,
+    read_shape,
+)
+from retcon.project.text_files import read_text
+from retcon.project.variables import filled_in
+from retcon.project.yaml_text import Place, YamlDocument, read_yaml
+
+SETTINGS_FILE = "retcon.yaml"
+
+Scalar = str | int | float | bool
+
+_URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
+_URI_REMEDY = "write sqlite:///PATH, or postgresql://USER:PASSWORD@HOST/DATABASE"
+_OTHER_CATALOGS = dict.fromkeys(
+    ("rest", "hive", "glue", "hadoop", "nessie"), "use `type: jdbc` with a SQLite or PostgreSQL `uri`"
+)
+_LEDGER_REMEDY = "leave it out: the ledger lives in the catalog's own database"
+_SOURCE_REMEDY = "make the data an Iceberg table of the catalog"
+
+
+def load_settings(root: Path, environ: Mapping[str, str]) -> Settings:
+    """The settings of the project in this folder, with variables filled in from the environment."""
+    return settings_of(settings_document(root), root, environ)
+
+
+def settings_document(root: Path) -> YamlDocument:
+    """`retcon.yaml` as it is written."""
+    path = root / SETTINGS_FILE
+    if not path.is_file():
+        raise Refused(
+            f"there is no {SETTINGS_FILE} in {root}", next="run `retcon init DIR`, or pass --project with its folder"
+        )
+    return read_yaml(read_text(path, root), path=SETTINGS_FILE)
+
+
+def settings_of(document: YamlDocument, root: Path, environ: Mapping[str, str]) -> Settings:
+    """The settings that the document makes, refused with everything that is wrong in it."""
+    problems = Problems(SETTINGS_FILE, document)
+    keys = read_shape(_SettingsKeys, _with_variables(document.value, (), environ, problems), problems)
+    settings = _settings(keys, document, Path(os.path.abspath(root)), problems) if keys else None
+    if settings is None or problems.found:
+        raise problems.error()
+    return settings
+
+
+def _with_variables(value: object, at: Place, environ: Mapping[str, str], problems: Problems) -> object:
+    """The value with `${VAR}` filled in where that is allowed."""
+    if isinstance(value, dict):
+        return {key: _with_variables(item, (*at, key), environ, problems) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_with_variables(item, (*at, position), environ, problems) for position, item in enumerate(value)]
+    if not isinstance(value, str) or "${" not in value:
+        return value
+    if at[:1] in (("catalog",), ("params",)) or at[:2] == ("spark", "conf"):
+        return problems.taken(at, lambda: filled_in(value, environ)) or ""
+    allowed = "variables stand only in `catalog`, `spark.conf` and `params`"
+    problems.object_to(at, Objection("holds `${`, which isn't filled in here", remedy=allowed))
+    return value
+
+
+def _option(value: object) -> object:
+    """An option of Iceberg or Spark, which take everything as text."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float):
+        return str(value)
+    if not isinstance(value, str):
+        raise Objection("must be text, a number, or true or false")
+    return value
+
+
+def _scalar(value: object) -> object:
+    if not isinstance(value, Scalar):
+        raise Objection("must be text, a number, or true or false", remedy="put a date in quotes")
+    if isinstance(value, float) and not math.isfinite(value):
+        raise Objection("must be a finite number")
+    return value
+
+
+def _time_zone(text: str) -> str:
+    if text == "UTC":  # holds on machines without a time zone database, too
+        return text
+    try:
+        ZoneInfo(text)
+    except (ValueError, OSError, LookupError):
+        hint = did_you_mean(text, available_timezones()) or "write UTC, or a name such as Europe/Berlin"
+        raise Objection("isn't a known time zone", remedy=hint) from None
+    return text
+
+
+Option = Annotated[str, BeforeValidator(_option)]
+
+
+class _CatalogKeys(Shape):
+    """Further keys are Iceberg's."""
+
+    model_config = ConfigDict(extra="allow")
+
+    __pydantic_extra__: dict[str, Option]
+    name: Annotated[str, AfterValidator(names.identifier)]
+    type: Annotated[str, one_of("jdbc", later=_OTHER_CATALOGS)] = "jdbc"
+    uri: Text
+    warehouse: Text
+    ledger: Annotated[object, later(_LEDGER_REMEDY)] = None
+
+
+class _SparkKeys(Shape):
+    master: Text = "local[*]"
+    conf: dict[str, Option] = Field(default_factory=dict)
+
+
+class _LimitsKeys(Shape):
+    slices: Annotated[int, Field(ge=1)] = Limits.slices
+    bytes: Annotated[int, BeforeValidator(bytes_of)] = Limits.bytes
+    keys: Annotated[int, Field(ge=1)] = Limits.keys
+
+
+class _SourceKeys(Shape):
+    updated: Text | None = None
+    key: Texts = Field(default_factory=list)
+    keeps: Annotated[int, BeforeValidator(days_of)] | None = None
+    format: Annotated[object, later(_SOURCE_REMEDY)] = None
+    path: Annotated[object, later(_SOURCE_REMEDY)] = None
+    options: Annotated[object, later(_SOURCE_REMEDY)] = None
+
+
+class _ConsumerKeys(Shape):
+    owner: str = ""
+    kind: str = ""
+
+
+class _EnvironmentKeys(Shape):
+    prefix: Annotated[str, AfterValidator(names.word)]
+
+
+class _SettingsKeys(Shape):
+    name: Text
+    catalog: _CatalogKeys
+    spark: _SparkKeys = _SparkKeys()
+    timezone: Annotated[Text, AfterValidator(_time_zone)] = "UTC"
+    params: dict[Annotated[str, AfterValidator(names.parameter)], Annotated[object, BeforeValidator(_scalar)]] = Field(
+        default_factory=dict
+    )
+    limits: _LimitsKeys = _LimitsKeys()
+    sources: dict[TableName, Annotated[_SourceKeys, BeforeValidator(or_empty)]] = Field(default_factory=dict)
+    consumers: dict[Text, Annotated[_ConsumerKeys, BeforeValidator(or_empty)]] = Field(default_factory=dict)
+    environments: dict[Annotated[str, AfterValidator(names.label)], _EnvironmentKeys] = Field(default_factory=dict)
+    ledger: Annotated[object, later(_LEDGER_REMEDY)] = None
+
+
+def _settings(keys: _SettingsKeys, document: YamlDocument, root: Path, problems: Problems) -> Settings | None:
+    uri = problems.taken(("catalog", "uri"), lambda: _catalog_uri(keys.catalog.uri, root))
+    if uri is None:
+        return None
+    params = {name: value for name, value in keys.params.items() if isinstance(value, Scalar)}
+    return Settings(
+        name=keys.name,
+        root=str(root),
+        catalog=Catalog(
+            name=keys.catalog.name,
+            type=keys.catalog.type,
+            uri=uri,
+            warehouse=_warehouse(keys.catalog.warehouse, root),
+            options=keys.catalog.__pydantic_extra__ or {},
+        ),
+        spark=SparkSettings(master=keys.spark.master, conf=keys.spark.conf),
+        timezone=keys.timezone,
+        params=params,
+        limits=Limits(slices=keys.limits.slices, bytes=keys.limits.bytes, keys=keys.limits.keys),
+        sources={
+            name: Source(name=name, updated=source.updated, key=tuple(source.key), keeps_days=source.keeps)
+            for name, source in keys.sources.items()
+        },
+        consumers={
+            name: Consumer(name=name, owner=consumer.owner, kind=consumer.kind)
+            for name, consumer in keys.consumers.items()
+        },
+        environments={name: environment.prefix for name, environment in keys.environments.items()},
+        fingerprint=fingerprint(
+            {"timezone": keys.timezone, "params": params, "conf": _conf_as_written(document)},
+        ),
+    )
+
+
+def _conf_as_written(document: YamlDocument) -> dict[str, object]:
+    """Spark's conf before variables are filled in: a new password doesn't change results."""
+    raw = document.value
+    for key in ("spark", "conf"):
+        raw = raw.get(key) if isinstance(raw, dict) else None
+    return {key: _option(value) for key, value in raw.items()} if isinstance(raw, dict) else {}
+
+
+def _catalog_uri(text: str, root: Path) -> str:
+    """The database's address with an absolute path. It may hold a password, so no message repeats it."""
+    if text.startswith("sqlite://"):
+        return _sqlite_uri(text, root)
+    if text.startswith("postgresql://"):
+        return _postgresql_uri(text)
+    raise Objection("must be the address of a SQLite or PostgreSQL database", remedy=_URI_REMEDY)
+
+
+def _sqlite_uri(text: str, root: Path) -> str:
+    path = text.removeprefix("sqlite:///")
+    if path in (text, "", ":memory:"):
+        raise Objection("must name a file", remedy="write `sqlite:///.retcon/lake.db`")
+    absolute = os.path.normpath(root / path)
+    if "?" in absolute:
+        raise Objection("can't hold a `?`, neither in the file's name nor in a folder above it")
+    return f"sqlite:///{absolute}"
+
+
+def _postgresql_uri(text: str) -> str:
+    try:
+        parts = urlsplit(text)
+        has_address = bool(parts.username and parts.hostname and (parts.port is None or parts.port))
+    except ValueError:
+        # the error would repeat what stands where a port is expected, perhaps half of a password
+        raise Objection("isn't a PostgreSQL address", remedy=_password_remedy()) from None
+    if not has_address or not _names_database(parts):
+        raise Objection("isn't a PostgreSQL address", remedy=_password_remedy())
+    if parts.query:
+        raise NotYet("…?option=value", remedy="leave out what follows the database's name")
+    return text
+
+
+def _names_database(parts: SplitResult) -> bool:
+    return re.fullmatch(r"/[^/]+", parts.path) is not None and not parts.fragment
+
+
+def _password_remedy() -> str:
+    return "write postgresql://USER:PASSWORD@HOST:PORT/DATABASE, special characters percent-encoded (`/` as %2F)"
+
+
+def _warehouse(text: str, root: Path) -> str:
+    return text if _URI.match(text) else os.path.normpath(root / text)

@@ -1,0 +1,34 @@
+/* retcon
+description: What the executives see each morning; the trailing week reads six days before each day.
+owner: exec-ops
+slices: {by: order_date, every: day}
+key: [order_date]
+inputs:
+  d: {table: mart.fct_daily_revenue, time: order_date}
+  w: {table: mart.fct_daily_revenue, time: order_date, lookback: 6}
+gates:
+  - rows: {min: 1, max: 1}
+  - unique: key
+  - not_null: [revenue_usd, revenue_usd_7d]
+  - drift: {metric: sum(revenue_usd), within: 20%}
+consumers: [exec_dashboard]
+*/
+WITH days AS (
+  SELECT
+    d.order_date,
+    sum(d.orders) AS orders,
+    sum(d.revenue_usd) AS revenue_usd,
+    max(d.revenue_usd) AS largest_currency_usd
+  FROM mart.fct_daily_revenue d
+  GROUP BY d.order_date
+)
+SELECT
+  days.order_date,
+  days.orders,
+  days.revenue_usd,
+  CAST(days.largest_currency_usd / NULLIF(days.revenue_usd, 0) AS DECIMAL(7, 6)) AS largest_currency_share,
+  sum(w.revenue_usd) AS revenue_usd_7d
+FROM days
+JOIN mart.fct_daily_revenue w
+  ON w.order_date BETWEEN date_sub(days.order_date, 6) AND days.order_date
+GROUP BY days.order_date, days.orders, days.revenue_usd, days.largest_currency_usd

@@ -1,0 +1,132 @@
+"""The one place that puts the parts together. Imports late, so that what isn't needed isn't loaded."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import secrets
+import string
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from retcon.core.models import Model
+from retcon.core.projects import Project
+from retcon.errors import Problem
+from retcon.flow.ports import Clock, Watch
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from retcon.flow.context import Context
+    from retcon.flow.plan import Planner
+    from retcon.flow.ports import Warehouse
+    from retcon.flow.tell import Teller
+    from retcon.lakehouse.metadata import IcebergMetadata
+    from retcon.ledger.store import SqlLedger
+
+
+def utc_now() -> datetime:
+    """The wall clock."""
+    return datetime.now(UTC)
+
+
+class Workspace:
+    """A project folder with everything that commands need, each part made when it is first asked for."""
+
+    def __init__(
+        self, root: Path, environ: Mapping[str, str] | None = None, *, clock: Clock = utc_now, who: str | None = None
+    ) -> None:
+        self.root = root
+        self.environ = dict(os.environ if environ is None else environ)
+        self.clock = clock
+        self.who = who or _user()
+
+    @cached_property
+    def project(self) -> Project:
+        from retcon.project.load import load_project
+
+        return load_project(self.root, self.environ)
+
+    @cached_property
+    def ledger(self) -> SqlLedger:
+        from retcon.ledger.migrate import migrate
+        from retcon.ledger.store import SqlLedger
+
+        catalog = self.project.settings.catalog
+        return SqlLedger(catalog.uri, catalog.name, migrate=migrate)
+
+    @cached_property
+    def tables(self) -> IcebergMetadata:
+        from retcon.lakehouse.metadata import IcebergMetadata
+
+        return IcebergMetadata(self.project.settings.catalog)
+
+    @cached_property
+    def spark(self) -> SparkSession:
+        from retcon.lakehouse.sessions import start_session
+
+        return start_session(self.project.settings, self.environ)
+
+    @cached_property
+    def warehouse(self) -> Warehouse:
+        from retcon.lakehouse.warehouse import SparkWarehouse
+
+        return SparkWarehouse(self.spark, self.project.settings.catalog.name)
+
+    @property
+    def planner(self) -> Planner:
+        from retcon.flow.plan import Planner
+
+        return Planner(self.project, self.tables, self.ledger, _SqlText())
+
+    @property
+    def teller(self) -> Teller:
+        from retcon.flow.tell import Teller
+
+        return Teller(self.project, self.ledger)
+
+    def context(self, watch: Watch, *, max_active: int = 2) -> Context:
+        """What a run needs; starts Spark."""
+        from retcon.flow.context import Context
+
+        return Context(
+            project=self.project,
+            ledger=self.ledger,
+            tables=self.tables,
+            warehouse=self.warehouse,
+            clock=self.clock,
+            who=self.who,
+            watch=watch,
+            max_active=max_active,
+        )
+
+
+class _SqlText:
+    """What sqlglot can tell, for the planner."""
+
+    def column_problems(self, model: Model, columns: Mapping[str, Sequence[str]]) -> list[Problem]:
+        from retcon.project.queries import column_problems
+
+        found = column_problems(model.query, model.inputs, columns)
+        return [Problem(path=model.path, message=p.message, remedy=p.remedy) for p in found]
+
+    def output_columns(self, model: Model, columns: Mapping[str, Sequence[str]]) -> tuple[str, ...] | None:
+        from retcon.project.queries import output_columns
+
+        return output_columns(model.query, model.inputs, columns)
+
+
+def new_suffix() -> str:
+    """Four characters that tell apart the plans of one day."""
+    alphabet = string.ascii_lowercase + string.digits
+    return "".join(secrets.choice(alphabet) for _ in range(4))
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return "unknown"

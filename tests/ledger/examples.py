@@ -1,0 +1,258 @@
+"""Plans, events and runs for the tests of the ledger."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta
+
+from retcon.core.gates import Finding, Verdict
+from retcon.core.intervals import Interval
+from retcon.core.plans import Origin, Plan, PlannedInput, PlannedModel, Request, Role, to_document
+from retcon.core.runs import (
+    Cancelled,
+    Consumed,
+    Event,
+    GateOverridden,
+    Judged,
+    Paused,
+    PointerSwap,
+    ProvenSlice,
+    ProvingBegan,
+    Published,
+    PublishBegan,
+    PublishRefused,
+    Resumed,
+    RolledBack,
+    Run,
+    RunOpened,
+    RunState,
+    RunTable,
+    ScanEvidence,
+    StagedSlice,
+    StagingDone,
+    TablesOpened,
+    WaveFailed,
+    WaveStaged,
+)
+from retcon.core.slices import Grain, SliceSet
+from retcon.ledger.store import SqlLedger
+
+FCT = "mart.fct_daily_revenue"
+AGG = "mart.agg_monthly"
+NOON = datetime(2026, 1, 22, 12, 0, 0, 123456, tzinfo=UTC)
+ANN = "ann@example.org"
+FIRST_DAY = date(2025, 10, 25)
+
+
+def a_plan(run: str = "20260122_fct_k3f9", *, models: tuple[str, ...] = (FCT,), days: int = 4, wave: int = 2) -> Plan:
+    """A plan over some days from 25 October 2025, cut into waves."""
+    first = Grain.DAY.ordinal(FIRST_DAY)
+    slices = SliceSet.span(Grain.DAY, first, first + days - 1)
+    return Plan(
+        id=run,
+        reason="FX rates were wrong: «café» 'quoted' \"twice\" 東京 🙂; DROP TABLE retcon_runs; --",
+        created=NOON,
+        by=ANN,
+        request=Request(models=models, start="2025-10-25", end="2025-10-28", command="retcon plan …"),
+        interval=Interval.of_days(FIRST_DAY, FIRST_DAY + timedelta(days=days - 1)),
+        timezone="UTC",
+        models=tuple(_planned(name, slices, wave) for name in models),
+        outside=(),
+        settings="settings-fingerprint",
+        limits={"slices": 5000},
+    )
+
+
+def _planned(name: str, slices: SliceSet, wave: int) -> PlannedModel:
+    cuts = range(0, len(slices), wave)
+    read = PlannedInput(
+        name="o",
+        table="raw.orders",
+        origin=Origin.SOURCE,
+        slices=slices,
+        snapshot_id=11,
+        files=4,
+        rows=400,
+        bytes=4000,
+        content="c0ffee",
+        missing=SliceSet(slices.grain),
+    )
+    return PlannedModel(
+        name=name,
+        role=Role.SELECTED,
+        slices=slices,
+        waves=tuple(SliceSet(slices.grain, slices.ordinals[at : at + wave]) for at in cuts),
+        open=SliceSet(slices.grain),
+        is_new=False,
+        fingerprint=f"code of {name}",
+        inputs=(read,),
+        gates=("rows",),
+        consumers=("exec_dashboard",),
+    )
+
+
+def opened(plan: Plan) -> RunOpened:
+    return RunOpened(
+        plan=to_document(plan),
+        code={model.name: f"SELECT 1 -- {model.name}" for model in plan.models},
+        parameters={"fx_source": "ecb", "n": 3},
+    )
+
+
+def tables_opened(plan: Plan) -> TablesOpened:
+    return TablesOpened(
+        tables=tuple(
+            RunTable(table=m.name, uuid=f"uuid-{m.name}", schema_id=0, spec_id=0, base_snapshot=2**62 + 1, made=False)
+            for m in plan.models
+        ),
+        pins={"raw.orders": 11, "raw.new": None},
+        run_ts="2026-01-22T12:00:00Z",
+    )
+
+
+def wave_staged(plan: Plan, wave: int, model: str = FCT, *, rows: int = 100) -> WaveStaged:
+    return WaveStaged(
+        model=model,
+        wave=wave,
+        snapshot_id=2**62 + 100 + wave,
+        slices=tuple(
+            StagedSlice(slice=slice.label, rows=rows, bytes=rows * 10, files=1 if rows else 0)
+            for slice in _model(plan, model).waves[wave - 1]
+        ),
+        seconds=1.25,
+        scans=(ScanEvidence(input="o", scanned_files=2, scope_files=2, table_files=90),),
+    )
+
+
+def all_staged(plan: Plan) -> list[WaveStaged]:
+    return [
+        wave_staged(plan, number, model.name) for model in plan.models for number in range(1, len(model.waves) + 1)
+    ]
+
+
+def verdict(gate: str, *, model: str = FCT, kind: str = "drift", failed: bool = False) -> Verdict:
+    findings = (Finding(slice="2025-10-25", text="+31%"), Finding(slice=None, text="+30% in total")) if failed else ()
+    return Verdict(model=model, gate=gate, kind=kind, summary=f"about {gate}", findings=findings)
+
+
+def judged(plan: Plan, *verdicts: Verdict, checksum: str = "sum") -> Judged:
+    return Judged(
+        heads={model.name: 2**62 + 200 for model in plan.models},
+        slices=tuple(
+            ProvenSlice(
+                model=model.name,
+                slice=slice.label,
+                rows=100,
+                checksum=f"{checksum}-{slice.label}",
+                old_rows=90,
+                old_checksum=None,
+                metrics={"sum(revenue_usd)": ("90.00", "100.10"), "count(*)": (None, "100")},
+            )
+            for model in plan.models
+            for slice in model.slices
+        ),
+        verdicts=verdicts or (verdict("rows", kind="rows"),),
+        totals={model.name: {"sum(revenue_usd)": ("360.00", None)} for model in plan.models},
+    )
+
+
+def published(plan: Plan, *, snapshot: int = 301) -> Published:
+    return Published(
+        snapshots={model.name: snapshot for model in plan.models},
+        consumed=tuple(
+            Consumed(
+                model=model.name,
+                slice=slice.label,
+                input="o",
+                table="raw.orders",
+                snapshot_id=11,
+                content=f"content of {slice.label}",
+            )
+            for model in plan.models
+            for slice in model.slices
+        ),
+    )
+
+
+def swap(table: str = FCT, *, old: str = "m0.json", new: str = "m1.json", snapshot: int = 301) -> PointerSwap:
+    return PointerSwap(table=table, old_location=old, new_location=new, snapshot_id=snapshot)
+
+
+def an_event(kind: type[Event], plan: Plan) -> Event:
+    """One event of each kind, that fits the plan."""
+    examples: dict[type[Event], Event] = {
+        RunOpened: opened(plan),
+        TablesOpened: tables_opened(plan),
+        WaveStaged: wave_staged(plan, 1),
+        WaveFailed: WaveFailed(model=FCT, wave=1, error="executor lost"),
+        StagingDone: StagingDone(),
+        ProvingBegan: ProvingBegan(),
+        Judged: judged(plan),
+        GateOverridden: GateOverridden(model=FCT, gate="drift", reason="known: new prices"),
+        PublishBegan: PublishBegan(locations={FCT: "m1.json"}),
+        PublishRefused: PublishRefused(why="somebody wrote 2025-10-26"),
+        Published: published(plan),
+        Paused: Paused(why="Ctrl-C"),
+        Resumed: Resumed(to=RunState.STAGING),
+        Cancelled: Cancelled(reason="not needed"),
+        RolledBack: RolledBack(reason="wrong after all", snapshots={FCT: 302}),
+    }
+    return examples[kind]
+
+
+class Driver:
+    """Takes one run through its states, a second passing with every step."""
+
+    def __init__(self, ledger: SqlLedger, plan: Plan, *, at: datetime = NOON) -> None:
+        self.ledger = ledger
+        self.plan = plan
+        self.at = at
+        self.run: Run = ledger.open_run(plan, opened(plan), at=at, who=ANN)
+
+    def tell(self, *events: Event) -> Run:
+        for event in events:
+            self.run = self.ledger.record(self.plan.id, event, at=self._tick(), who=ANN)
+        return self.run
+
+    def stage(self) -> Run:
+        return self.tell(tables_opened(self.plan), *all_staged(self.plan), StagingDone())
+
+    def prove(self, *verdicts: Verdict, checksum: str = "sum") -> Run:
+        return self.tell(ProvingBegan(), judged(self.plan, *verdicts, checksum=checksum))
+
+    def begin_publish(self, *, checksum: str = "sum") -> Run:
+        self.stage()
+        self.prove(checksum=checksum)
+        return self.tell(PublishBegan(locations={}))
+
+    def publish(self, *swaps: PointerSwap, event: Published | None = None) -> Run:
+        event = event or published(self.plan)
+        self.run = self.ledger.publish(self.plan.id, event, swaps, at=self._tick(), who=ANN)
+        return self.run
+
+    def roll_back(self, *swaps: PointerSwap, reason: str = "wrong after all") -> Run:
+        event = RolledBack(reason=reason, snapshots={swap.table: swap.snapshot_id for swap in swaps})
+        self.run = self.ledger.roll_back(self.plan.id, event, swaps, at=self._tick(), who=ANN)
+        return self.run
+
+    def _tick(self) -> datetime:
+        self.at += timedelta(seconds=1)
+        return self.at
+
+
+def published_run(ledger: SqlLedger, plan: Plan, *, at: datetime = NOON, checksum: str = "sum") -> Driver:
+    """A run that was published without moving a pointer."""
+    driver = Driver(ledger, plan, at=at)
+    driver.begin_publish(checksum=checksum)
+    driver.publish()
+    return driver
+
+
+def named(plan: Plan, run: str) -> Plan:
+    return replace(plan, id=run)
+
+
+def _model(plan: Plan, name: str) -> PlannedModel:
+    model = plan.model(name)
+    assert model is not None
+    return model

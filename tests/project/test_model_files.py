@@ -1,0 +1,438 @@
+"""A model file becomes a model, or problems that name their line and what to do."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import date
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from retcon.core.gates import Drift, NotNull, Rows, Unique
+from retcon.core.models import Input, Model, OnChange, Replay, Slicing
+from retcon.errors import Problem, ProjectInvalid
+from retcon.project.model_files import KnownNames, read_model
+
+KNOWN = KnownNames(models=("mart.a", "mart.before"), params=("floor",), consumers=("exec_dashboard",))
+SQL = "SELECT order_date, currency, sum(amount) AS revenue FROM raw.orders GROUP BY order_date, currency"
+SLICES = "slices: {by: order_date, every: day}"
+ORDERS = "inputs: {raw.orders: {time: order_date}}"
+
+FULL = """\
+/* retcon
+description: Revenue per day.
+owner: data
+tags: [finance, daily]
+slices: {by: order_date, every: day, start: 2025-01-01}
+strategy: replace
+key: [order_date, currency]
+columns: {order_date: date, currency: string, revenue: "decimal(14,2)"}
+inputs:
+  o: {table: raw.orders, time: order_date, lookback: 2, lookahead: 1 week, key: order_id, on_change: ignore}
+  raw.currencies:
+after: [mart.before]
+replay: {order: parallel, wave: 15, window: 90 days, reprocess: 3 days, deep: "0 4 * * 0", sliceable: true}
+gates:
+  - rows: {min: 1, max: 500, change: 10%}
+  - unique: key
+  - not_null: [revenue]
+  - drift: {name: revenue, metric: sum(revenue), within: 20%}
+  - drift: {metric: count(*), from: -5%, to: 0.1}
+consumers: [exec_dashboard]
+allow_empty: true
+retention: 3 months
+schedule: "*/5 * * * *"
+volatile: [revenue]
+samples: true
+deterministic: {value: false, reason: the rates are looked up}
+*/
+SELECT o.order_date, o.currency, sum(o.amount) AS revenue
+FROM raw.orders o JOIN raw.currencies ON raw.currencies.currency = o.currency
+GROUP BY o.order_date, o.currency
+"""
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    (tmp_path / "models" / "mart").mkdir(parents=True)
+    return tmp_path
+
+
+def write(root: Path, text: str) -> Path:
+    path = root / "models" / "mart" / "a.sql"
+    path.write_bytes(text.encode())
+    return path
+
+
+def read(root: Path, text: str) -> Model:
+    return read_model(write(root, text), root, KNOWN)
+
+
+def model_text(*keys: str, sql: str = SQL) -> str:
+    lines = "\n".join((SLICES, ORDERS, *keys))
+    return f"/* retcon\n{lines}\n*/\n{sql}\n"
+
+
+def problems(root: Path, text: str) -> tuple[Problem, ...]:
+    with pytest.raises(ProjectInvalid) as caught:
+        read(root, text)
+    assert all(p.path == "models/mart/a.sql" for p in caught.value.problems)
+    return caught.value.problems
+
+
+def problem(root: Path, text: str) -> Problem:
+    (only,) = problems(root, text)
+    return only
+
+
+def test_every_key_of_the_design_is_read(root: Path) -> None:
+    text = FULL.replace("JOIN raw.currencies ON raw.currencies.currency = o.currency", "CROSS JOIN raw.currencies")
+    model = read(root, text)
+    assert model.name == "mart.a"
+    assert model.path == "models/mart/a.sql"
+    assert model.description == "Revenue per day."
+    assert model.owner == "data"
+    assert model.tags == ("finance", "daily")
+    assert model.slicing == Slicing(by="order_date", start=date(2025, 1, 1))
+    assert model.key == ("order_date", "currency")
+    assert model.columns == (("order_date", "date"), ("currency", "string"), ("revenue", "decimal(14,2)"))
+    assert model.inputs == (
+        Input(
+            name="o",
+            table="raw.orders",
+            time="order_date",
+            lookback=2,
+            lookahead=7,
+            key="order_id",
+            on_change=OnChange.IGNORE,
+        ),
+        Input(name="raw.currencies", table="raw.currencies", on_change=OnChange.IGNORE),
+    )
+    assert model.after == ("mart.before",)
+    assert model.replay == Replay(wave=15, sliceable=True, window_days=90, reprocess_days=3, deep="0 4 * * 0")
+    assert model.consumers == ("exec_dashboard",)
+    assert model.allow_empty is True
+    assert model.retention_days == 90
+    assert model.schedule == "*/5 * * * *"
+    assert model.volatile == ("revenue",)
+    assert model.samples is True
+    assert model.nondeterministic == "the rates are looked up"
+
+
+def test_gates_are_read_with_exact_numbers_and_names(root: Path) -> None:
+    text = model_text(
+        "key: [order_date, currency]",
+        "gates:",
+        "  - rows: {min: 1, max: 500, change: 10%}",
+        "  - unique: key",
+        "  - unique: [order_date, currency]",
+        "  - not_null: {name: money, columns: [revenue]}",
+        "  - drift: {name: revenue, metric: sum(revenue), within: 0.2}",
+        "  - drift: {metric: count(*), from: -5%, to: 0.1}",
+        "  - drift: {metric: max(revenue), from: 0%}",
+    )
+    gates = read(root, text).gates
+    rows, key, columns, money, revenue, count, largest = gates
+    assert rows == Rows(name="rows", min=1, max=500, change=Decimal("0.1"))
+    assert key == Unique(name="unique", columns=("order_date", "currency"))
+    assert columns == replace(key, name="unique-2")
+    assert money == NotNull(name="money", columns=("revenue",))
+    assert isinstance(revenue, Drift)
+    assert (revenue.name, revenue.low, revenue.high) == ("revenue", Decimal("-0.2"), Decimal("0.2"))
+    assert revenue.metric.expression == "sum(revenue)"
+    assert isinstance(count, Drift)
+    assert (count.name, count.low, count.high) == ("drift", Decimal("-0.05"), Decimal("0.1"))
+    assert isinstance(largest, Drift)
+    assert (largest.name, largest.low, largest.high) == ("drift-2", Decimal(0), None)
+
+
+def test_little_is_required_and_the_rest_has_defaults(root: Path) -> None:
+    model = read(root, model_text())
+    assert model.inputs == (
+        Input(name="raw.orders", table="raw.orders", time="order_date", on_change=OnChange.RESTATE),
+    )
+    assert model.gates == ()
+    assert model.replay == Replay()
+    assert model.retention_days == 14
+    assert model.nondeterministic == ""
+    assert model.query.columns == ("order_date", "currency", "revenue")
+    assert model.batching.is_sliceable
+
+
+def test_an_input_read_whole_is_not_restated_unless_asked(root: Path) -> None:
+    text = f"/* retcon\n{SLICES}\ninputs: {{raw.orders: {{on_change: restate}}}}\n*/\n{SQL}"
+    assert read(root, text).inputs[0].on_change is OnChange.RESTATE
+
+
+def test_the_sql_is_what_follows_the_block(root: Path) -> None:
+    assert read(root, model_text()).query.text.strip() == SQL
+
+
+def test_a_cron_in_the_block_does_not_end_it(root: Path) -> None:
+    assert read(root, model_text('schedule: "*/5 * * * *"')).schedule == "*/5 * * * *"
+
+
+def test_windows_line_ends_and_a_byte_order_mark_change_nothing(root: Path) -> None:
+    plain = read(root, model_text())
+    windows = read(root, "\ufeff\r\n" + model_text().replace("\n", "\r\n"))
+    assert windows.fingerprint == plain.fingerprint
+    assert "\r" not in windows.query.text
+
+
+def test_quotes_and_unicode_in_names_are_kept(root: Path) -> None:
+    text = (
+        "/* retcon\n"
+        'slices: {by: "jour d\'été"}\n'
+        'inputs: {\'raw.commandes "françaises"\': {time: "jour d\'été"}}\n'
+        "*/\n"
+        'SELECT `jour d\'été` FROM raw.`commandes "françaises"`\n'
+    )
+    model = read(root, text)
+    assert model.slicing.by == "jour d'été"
+    assert model.inputs[0].table == 'raw.commandes "françaises"'
+
+
+def test_a_reason_makes_a_model_nondeterministic(root: Path) -> None:
+    text = model_text("deterministic: {value: false, reason: it draws}", sql=SQL.replace("sum(amount)", "max(rand())"))
+    assert read(root, text).nondeterministic == "it draws"
+    assert read(root, model_text("deterministic: true")).nondeterministic == ""
+    assert read(root, model_text("deterministic: {value: true}")).nondeterministic == ""
+
+
+def test_the_fingerprint_follows_what_changes_results(root: Path) -> None:
+    def of(text: str) -> str:
+        return read(root, text).fingerprint
+
+    plain = of(model_text())
+    assert len(plain) == 64
+    for other in (
+        model_text(sql=SQL.replace("amount", "price")),
+        model_text("volatile: [revenue]"),
+        model_text("columns: {order_date: date, currency: string, revenue: double}"),
+        model_text().replace("{time: order_date}", "{time: order_date, lookback: 1}"),
+        model_text().replace("{time: order_date}", "{time: ordered_on}"),
+    ):
+        assert of(other) != plain
+
+
+def test_the_fingerprint_passes_over_what_does_not(root: Path) -> None:
+    def of(text: str) -> str:
+        return read(root, text).fingerprint
+
+    plain = of(model_text())
+    for other in (
+        model_text("description: x", "owner: y", "tags: [z]", "consumers: [exec_dashboard]"),
+        model_text("key: [order_date, currency]", "gates: [unique: key]", "retention: 3 days", "replay: {wave: 3}"),
+        model_text().replace("every: day", "every: day, start: 2025-01-01"),
+        model_text().replace("{time: order_date}", "{time: order_date, on_change: ignore}"),
+        model_text(sql="-- a comment\n" + SQL.replace(" FROM", "\nFROM")),
+    ):
+        assert of(other) == plain
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "\n\n",
+        "SELECT 1",
+        "-- x\n/* retcon\n*/\nSELECT 1",
+        "/* other\n*/",
+        "/* retcon a: 1 */\nSELECT 1",
+        "/*retcons\n*/",
+    ],
+)
+def test_a_file_without_a_block_is_refused_with_the_form(root: Path, text: str) -> None:
+    found = problem(root, text)
+    assert found.line == 1
+    assert "`/* retcon`" in found.message
+    assert "`*/`" in found.remedy
+
+
+def test_a_block_without_an_end_is_refused(root: Path) -> None:
+    found = problem(root, f"\n/* retcon\n{SLICES} */\n{SQL}")
+    assert found.message == "the `/* retcon` block doesn't end"
+    assert found.line == 2
+    assert found.remedy == "end it with a line `*/`"
+
+
+@pytest.mark.parametrize("end", ["*/", "*/\n", "  */  \n\n"])
+def test_a_block_without_a_query_is_refused(root: Path, end: str) -> None:
+    assert problem(root, f"/* retcon\n{SLICES}\n{end}").message == "there is no query below the block"
+
+
+def test_an_empty_block_lacks_slices(root: Path) -> None:
+    assert "without `slices`" in problem(root, f"/* retcon\n*/\n{SQL}").message
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("gatez: []", "unknown key `gatez` — did you mean gates?"),
+        ("replay: {waves: 3}", "unknown key `replay.waves` — did you mean wave?"),
+        ("strategy: merge", "`strategy: merge` isn't supported yet"),
+        ("strategy: full", "`strategy: full` isn't supported yet"),
+        ("strategy: replce", "`strategy` must be `replace`"),
+        ("strategy: [x]", "`strategy` must be `replace`"),
+        ("replay: {order: sequential}", "`replay.order: sequential` isn't supported yet"),
+        ("replay: {wave: 0}", "`replay.wave` must be at least 1"),
+        ("replay: {wave: all}", "`replay.wave` must be a whole number, not text"),
+        ("replay: {window: 90}", "`replay.window` must be a time span such as `14 days` or `3 months`, not `90`"),
+        ("replay: [a]", "`replay` must be a mapping of `key: value`, not a list"),
+        ("retention: forever", "`retention` must be a time span"),
+        ("retention: -1 days", "`retention` can't be negative"),
+        ("allow_empty: 1", "`allow_empty` must be true or false, not a number"),
+        ("allow_empty: 'yes'", "`allow_empty` must be true or false, not text"),
+        ("description: [a]", "`description` must be text, not a list"),
+        ("description: 2025-01-01", "`description` must be text, not a date"),
+        ("tags: finance", "`tags` must be a list, not text"),
+        ("tags: [a, 1]", "item 2 of `tags` must be text, not a number"),
+        ("key: {a: b}", "`key` must be a list, not a mapping"),
+        ("key: [order_date, order_date]", "`key` names `order_date` twice"),
+        ("key: [orderdate]", "the query has no column `orderdate`"),
+        ("volatile: [loaded_at]", "the query has no column `loaded_at`"),
+        ("columns: [a]", "`columns` must be a mapping of `key: value`, not a list"),
+        ("columns: {order_date: date, currency: string, revenu: double}", "the query has no column `revenu`"),
+        ("columns: {order_date: date, currency: string}", "the query also returns revenue"),
+        ("deterministic: false", "`deterministic` needs a reason"),
+        ("deterministic: {value: false}", "`deterministic` needs a reason"),
+        ("deterministic: {value: false, reason: ' '}", "`deterministic` needs a reason"),
+        ("deterministic: {value: 3, reason: x}", "`deterministic` must be true or"),
+        ("deterministic: maybe", "`deterministic` must be true or"),
+        ("consumers: [exec]", "retcon.yaml has no consumer `exec`"),
+        ("after: [mart.befor]", "there is no model `mart.befor` to come after"),
+        ("after: [mart.a]", "a model can't come after itself"),
+        ("owner: ${TEAM}", "`owner` holds `${`, which isn't filled in here"),
+        ("gates: {rows: {min: 1}}", "`gates` must be a list, not a mapping"),
+        ("gates: [rows]", "a gate is one `kind: …`"),
+        ("gates: [{rows: {min: 1}, unique: key}]", "a gate is one `kind: …`"),
+        ("gates: [{}]", "a gate is one `kind: …`"),
+        ("gates: [{driftt: {}}]", "unknown gate `driftt` — did you mean drift?"),
+        ("gates: [null_rate: {a: 1%}]", "the gate `null_rate` isn't supported yet"),
+        ("gates: [accepted: {a: [1]}]", "the gate `accepted` isn't supported yet"),
+        ("gates: [foreign_key: {}]", "the gate `foreign_key` isn't supported yet"),
+        ("gates: [no_rows: SELECT 1]", "the gate `no_rows` isn't supported yet"),
+        ("gates: [reconcile: {}]", "the gate `reconcile` isn't supported yet"),
+        ("gates: [profile: {}]", "the gate `profile` isn't supported yet"),
+        ("gates: [great_expectations: {}]", "the gate `great_expectations` isn't supported yet"),
+        ("gates: [rows: {}]", "`gates.rows` needs `min`, `max` or `change`"),
+        ("gates: [rows: ]", "`gates.rows` must be a mapping of `key: value`, not nothing"),
+        ("gates: [rows: {min: 5, max: 1}]", "`gates.rows` can't be met"),
+        ("gates: [rows: {min: -1}]", "`gates.rows.min` must be at least 0"),
+        ("gates: [rows: {mim: 1}]", "unknown key `gates.rows.mim` — did you mean min?"),
+        ("gates: [rows: {change: 20}]", "`gates.rows.change` must be a share such as `20%`"),
+        ("gates: [rows: {min: 1, name: schema}]", "`gates.rows.name` is the name of a gate that is always on"),
+        ("gates: [rows: {min: 1, name: 'a:b'}]", "`gates.rows.name` must be letters"),
+        ("gates: [{rows: {min: 1, name: x}}, {unique: {columns: [order_date], name: x}}]", "two gates are called `x`"),
+        ("gates: [unique: key]", "`gates.unique` means the model's `key`, but the model has none"),
+        ("gates: [unique: order_date]", "`gates.unique.columns` must be a list, not text"),
+        ("gates: [unique: []]", "`gates.unique` must name at least one column"),
+        ("gates: [unique: [orderdate]]", "the query has no column `orderdate`"),
+        ("gates: [not_null: {column: [a]}]", "the key `gates.not_null.columns` is missing"),
+        ("gates: [drift: {within: 20%}]", "the key `gates.drift.metric` is missing"),
+        ("gates: [drift: {metric: sum(revenue)}]", "`gates.drift` needs either `within`, or `from` and `to`"),
+        ("gates: [drift: {metric: sum(revenue), within: 2%, to: 3%}]", "`gates.drift` needs either"),
+        ("gates: [drift: {metric: sum(revenue), within: -2%}]", "`gates.drift.within` can't be negative"),
+        ("gates: [drift: {metric: sum(revenue), from: 5%, to: 1%}]", "`gates.drift` can't be met"),
+        ("gates: [drift: {metric: revenue +, within: 2%}]", "`gates.drift.metric` "),
+    ],
+)
+def test_a_wrong_line_is_told_in_words(root: Path, line: str, message: str) -> None:
+    found = problems(root, model_text(line))[0]
+    assert found.message.startswith(message)
+    assert found.line == 4
+    assert "pydantic" not in found.message
+
+
+@pytest.mark.parametrize(
+    ("slices", "message"),
+    [
+        ("slices: {by: order_date, every: hour}", "`slices.every: hour` isn't supported yet"),
+        ("slices: {by: order_date, every: month}", "`slices.every: month` isn't supported yet"),
+        ("slices: {by: order_date, every: fortnight}", "`slices.every` must be `day`"),
+        ("slices: {by: order_date, buckets: 16}", "`slices.buckets` isn't supported yet"),
+        ("slices: {every: day}", "the key `slices.by` is missing"),
+        ("slices: {by: [a]}", "`slices.by` must be text, not a list"),
+        ("slices: day", "`slices` must be a mapping of `key: value`, not text"),
+        ("slices: {by: order_date, start: soon}", "`slices.start` must be a date such as 2025-01-31"),
+        ("slices: {by: order_date, start: 5}", "`slices.start` must be a date"),
+        ("slices: {by: order_date, start: 2025-01-01 10:00:00}", "`slices.start` must be a date"),
+        ("slices: {by: order_date, start: 2025-02-30}", "there is no 2025-02-30"),
+        ("slices:", "a model without `slices` (one slice, the whole table) isn't supported yet"),
+    ],
+)
+def test_slices_that_cannot_be_are_told_in_words(root: Path, slices: str, message: str) -> None:
+    assert problem(root, model_text().replace(SLICES, slices)).message.startswith(message)
+
+
+def test_a_start_may_be_written_as_text(root: Path) -> None:
+    text = model_text().replace("every: day", "start: '2025-01-31'")
+    assert read(root, text).slicing.start == date(2025, 1, 31)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "message"),
+    [
+        ("{raw.orders: {as_of: slice}}", "`inputs.raw.orders.as_of` isn't supported yet"),
+        ("{raw.orders: {valid: {from: a, to: b}}}", "`inputs.raw.orders.valid` isn't supported yet"),
+        ("{raw.orders: {tiem: order_date}}", "unknown key `inputs.raw.orders.tiem` — did you mean time?"),
+        ("{raw.orders: {time: order_date, lookback: -1}}", "`inputs.raw.orders.lookback` can't be negative"),
+        ("{raw.orders: {time: order_date, lookback: 36 hours}}", "`inputs.raw.orders.lookback` must be a number"),
+        ("{raw.orders: {time: order_date, lookahead: 1000000}}", "`inputs.raw.orders.lookahead` can't be more than"),
+        ("{raw.orders: {lookback: 1}}", "`inputs.raw.orders` reads slices around its own, but has no `time`"),
+        ("{raw.orders: {on_change: rebuild}}", "`inputs.raw.orders.on_change` must be `restate` or `ignore`"),
+        ("{orders: {time: order_date}}", "`inputs.orders` must name a table with its namespace"),
+        ("{raw.o: {table: raw.orders}}", "`inputs.raw.o` is declared with `table`"),
+        ("{o: {table: ../../etc/passwd}}", "`inputs.o.table` must be a table such as `raw.orders`"),
+        ("{../../etc/passwd: {}}", "`inputs.../../etc/passwd` must be a table such as `raw.orders`"),
+        ("{'`raw`.`orders`': {}}", "`inputs.`raw`.`orders`` must be a table such as `raw.orders`, without paths"),
+        ("{mart.a: {time: order_date}}", "a model that reads itself isn't supported yet"),
+        ("[raw.orders]", "`inputs` must be a mapping of `key: value`, not a list"),
+        ("{raw.orders: order_date}", "`inputs.raw.orders` must be a mapping of `key: value`, not text"),
+        ("{'${SCHEMA}.orders': {time: '${COL}'}}", "`inputs.${SCHEMA}.orders.time` holds `${`"),
+    ],
+)
+def test_inputs_that_cannot_be_are_told_in_words(root: Path, inputs: str, message: str) -> None:
+    found = problems(root, model_text().replace(ORDERS, f"inputs: {inputs}"))[0]
+    assert found.message.startswith(message)
+    assert found.line == 3
+
+
+def test_lines_of_the_query_are_lines_of_the_file(root: Path) -> None:
+    found = problem(root, model_text(sql="SELECT order_date, revenue\nFROM raw.orders\nWHERE (order_date >"))
+    assert found.line in (7, 8)
+
+
+def test_an_undeclared_input_is_told_with_its_line(root: Path) -> None:
+    found = problem(root, model_text(sql="SELECT o.order_date\nFROM raw.orders o\nCROSS JOIN raw.secret"))
+    assert "raw.secret" in found.message
+    assert found.line == 7
+
+
+def test_problems_of_gates_and_of_the_query_are_told_together(root: Path) -> None:
+    found = problems(root, model_text("gates: [rows: {}]", "consumers: [nobody]", sql="SELECT FROM WHERE"))
+    assert [p.line for p in found[:2]] == [4, 5]
+    assert len(found) == 3
+
+
+def test_malformed_yaml_is_told_with_the_line_of_the_file(root: Path) -> None:
+    assert problem(root, "\n\n/* retcon\nkey: [a\nowner: x\n*/\nSELECT 1").line == 5
+    assert problem(root, "/* retcon\nowner: x\n\tkey: [a]\n*/\nSELECT 1").line == 3
+    assert problem(root, "/* retcon\nowner: x\nowner: y\n*/\nSELECT 1").line == 3
+
+
+@pytest.mark.parametrize("yaml", ["- a", "text", "5", "!!python/object/apply:os.system ['false']"])
+def test_a_block_that_is_no_mapping_is_refused(root: Path, yaml: str) -> None:
+    assert "pydantic" not in problem(root, f"/* retcon\n{yaml}\n*/\n{SQL}").message
+
+
+def test_a_huge_file_is_refused(root: Path) -> None:
+    assert "larger than 1 MB" in problem(root, model_text(sql="SELECT 1 --" + "x" * 1_000_000)).message
+
+
+def test_a_file_that_is_not_utf8_is_refused(root: Path) -> None:
+    path = write(root, model_text())
+    path.write_bytes(path.read_bytes() + b"\n-- \xe9\n")
+    with pytest.raises(ProjectInvalid, match="UTF-8"):
+        read_model(path, root, KNOWN)

@@ -1,0 +1,331 @@
+"""`retcon.yaml` becomes settings, or problems that name their line and what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from retcon.core.projects import Consumer, Limits, Settings, Source
+from retcon.errors import Problem, ProjectInvalid, Refused
+from retcon.project.settings import load_settings
+
+CATALOG = "catalog: {name: lake, uri: 'sqlite:///.retcon/lake.db', warehouse: .retcon/warehouse}\n"
+MINIMAL = "name: shop\n" + CATALOG
+
+FULL = """\
+name: shop
+catalog:
+  name: lake
+  type: jdbc
+  uri: sqlite:///.retcon/lake.db
+  warehouse: .retcon/warehouse
+  jdbc.schema-version: V1
+  cache-enabled: false
+spark: {master: "spark://host:7077", conf: {spark.sql.shuffle.partitions: 8, spark.x: true}}
+timezone: Europe/Berlin
+params: {fx_source: "${FX_SOURCE}", digits: 2, factor: 0.5, strict: true}
+limits: {slices: 90, bytes: 10 GiB, keys: 7}
+sources:
+  raw.orders: {updated: updated_at, key: [order_id], keeps: 3 years}
+  raw.customers:
+consumers:
+  exec_dashboard: {owner: exec-ops, kind: dashboard}
+  export:
+environments:
+  staging: {prefix: staging_}
+"""
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return tmp_path
+
+
+def load(root: Path, text: str, environ: Mapping[str, str] | None = None) -> Settings:
+    (root / "retcon.yaml").write_text(text, encoding="utf-8")
+    return load_settings(root, environ or {})
+
+
+def problems(root: Path, text: str, environ: Mapping[str, str] | None = None) -> tuple[Problem, ...]:
+    with pytest.raises(ProjectInvalid) as caught:
+        load(root, text, environ)
+    assert all(p.path == "retcon.yaml" for p in caught.value.problems)
+    return caught.value.problems
+
+
+def problem(root: Path, text: str, environ: Mapping[str, str] | None = None) -> Problem:
+    (only,) = problems(root, text, environ)
+    return only
+
+
+def test_every_key_of_the_design_is_read(root: Path) -> None:
+    settings = load(root, FULL, {"FX_SOURCE": "ecb"})
+    assert settings.name == "shop"
+    assert settings.root == str(root)
+    assert settings.catalog.name == "lake"
+    assert settings.catalog.type == "jdbc"
+    assert settings.catalog.options == {"jdbc.schema-version": "V1", "cache-enabled": "false"}
+    assert settings.spark.master == "spark://host:7077"
+    assert settings.spark.conf == {"spark.sql.shuffle.partitions": "8", "spark.x": "true"}
+    assert settings.timezone == "Europe/Berlin"
+    assert settings.params == {"fx_source": "ecb", "digits": 2, "factor": 0.5, "strict": True}
+    assert settings.limits == Limits(slices=90, bytes=10 * 2**30, keys=7)
+    assert settings.sources == {
+        "raw.orders": Source(name="raw.orders", updated="updated_at", key=("order_id",), keeps_days=1095),
+        "raw.customers": Source(name="raw.customers"),
+    }
+    assert settings.consumers == {
+        "exec_dashboard": Consumer(name="exec_dashboard", owner="exec-ops", kind="dashboard"),
+        "export": Consumer(name="export"),
+    }
+    assert settings.environments == {"staging": "staging_"}
+
+
+def test_little_is_required_and_the_rest_has_defaults(root: Path) -> None:
+    settings = load(root, MINIMAL)
+    assert settings.spark.master == "local[*]"
+    assert settings.timezone == "UTC"
+    assert settings.limits == Limits()
+    assert settings.params == {}
+
+
+def test_a_key_with_nothing_behind_it_counts_as_absent(root: Path) -> None:
+    assert load(root, MINIMAL + "sources:\nspark:\nlimits:\n").limits == Limits()
+
+
+def test_relative_paths_are_resolved_from_the_file(root: Path) -> None:
+    catalog = load(root, MINIMAL).catalog
+    assert catalog.uri == f"sqlite:///{root}/.retcon/lake.db"
+    assert catalog.uri.startswith("sqlite:////")
+    assert catalog.warehouse == f"{root}/.retcon/warehouse"
+
+
+def test_absolute_paths_and_addresses_stay(root: Path) -> None:
+    text = "name: x\ncatalog: {name: lake, uri: 'sqlite:////data/lake.db', warehouse: 's3://bucket/wh'}\n"
+    catalog = load(root, text).catalog
+    assert catalog.uri == "sqlite:////data/lake.db"
+    assert catalog.warehouse == "s3://bucket/wh"
+
+
+def test_a_folder_with_blanks_and_unicode_works(tmp_path: Path) -> None:
+    root = tmp_path / "mein Ładen's"
+    root.mkdir()
+    assert load(root, MINIMAL).catalog.uri == f"sqlite:///{root}/.retcon/lake.db"
+
+
+@pytest.mark.parametrize("address", ["postgresql://u@h/db", "postgresql://u:p%2Fw@h:5432/db", "postgresql://u@[::1]/d"])
+def test_postgresql_addresses_are_taken(root: Path, address: str) -> None:
+    assert load(root, MINIMAL.replace("sqlite:///.retcon/lake.db", address)).catalog.uri == address
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "mysql://u:hush@h/db",
+        "sqlite://",
+        "sqlite:///:memory:",
+        "sqlite:///",
+        "sqlite:///a?mode=ro",
+        "postgres://u:hush@h/db",
+        "postgresql://h/db",
+        "postgresql://u:hush@h",
+        "postgresql://u:hush@h/",
+        "postgresql://u:hush@h/a/b",
+        "postgresql://u:hu/sh@h/db",
+        "postgresql://u:hush@h:port/db",
+        "postgresql://u:hush@h:99999/db",
+        "postgresql://u:hush@h:0/db",
+        "postgresql://u:hush@[/db",
+        "postgresql://u:hush@h/db#x",
+        "postgresql://u:hush@h/db?sslmode=require",
+        "postgresql+psycopg://u:hush@h/db",
+        "lake.db",
+    ],
+)
+def test_other_addresses_are_refused_without_repeating_them(root: Path, address: str) -> None:
+    found = problem(root, MINIMAL.replace("sqlite:///.retcon/lake.db", address))
+    assert "catalog.uri" in found.message
+    assert "hu" not in found.message + found.remedy
+
+
+def test_variables_are_filled_in_where_they_are_allowed(root: Path) -> None:
+    text = """\
+name: shop
+catalog: {name: lake, uri: "postgresql://u:${PW}@${HOST}/db", warehouse: "s3://${BUCKET}/wh", s3.key: "${PW}"}
+spark: {conf: {spark.secret: "${PW}"}}
+params: {a: "x-${HOST}-y", literal: "$${PW}"}
+"""
+    settings = load(root, text, {"PW": "hush", "HOST": "db", "BUCKET": "b"})
+    assert settings.catalog.uri == "postgresql://u:hush@db/db"
+    assert settings.catalog.warehouse == "s3://b/wh"
+    assert settings.catalog.options == {"s3.key": "hush"}
+    assert settings.spark.conf == {"spark.secret": "hush"}
+    assert settings.params == {"a": "x-db-y", "literal": "${PW}"}
+
+
+def test_what_a_variable_holds_is_never_expanded_again(root: Path) -> None:
+    text = MINIMAL + 'params: {a: "${A}"}\n'
+    assert load(root, text, {"A": "${B}", "B": "no"}).params == {"a": "${B}"}
+
+
+def test_a_missing_variable_is_named_once(root: Path) -> None:
+    found = problem(root, MINIMAL.replace("sqlite:///.retcon/lake.db", "${LAKE_URI}"))
+    assert found.message == "`catalog.uri` needs the environment variable LAKE_URI, which isn't set"
+    assert found.line == 2
+
+
+@pytest.mark.parametrize("text", ["${", "${}", "${A-B}", "${A", "${1}", "${ A }"])
+def test_a_broken_variable_is_refused(root: Path, text: str) -> None:
+    assert "isn't a variable" in problem(root, MINIMAL + f"params: {{a: '{text}'}}\n", {"A": "x"}).message
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["timezone: '${A}'", "spark: {master: '${A}'}", "limits: {bytes: '${A}'}", "sources: {raw.x: {updated: '${A}'}}"],
+)
+def test_elsewhere_a_variable_is_a_problem(root: Path, line: str) -> None:
+    found = problem(root, f"{MINIMAL}{line}\n", {"A": "UTC"})
+    assert "isn't filled in here" in found.message
+    assert found.line == 3
+
+
+def test_secrets_show_neither_in_errors_nor_in_the_repr_of_options(root: Path) -> None:
+    text = """\
+name: shop
+catalog: {name: "${PW}", uri: "${PW}", warehouse: w, type: "${PW}", s3.key: "${PW}"}
+spark: {conf: {spark.secret: "${PW}"}}
+"""
+    for found in problems(root, text, {"PW": "hush-hush"}):
+        assert "hush" not in found.message + found.remedy
+    good = text.replace('uri: "${PW}"', 'uri: "sqlite:///x"').replace('"${PW}", uri', "lake, uri")
+    settings = load(root, good.replace('type: "${PW}"', "type: jdbc"), {"PW": "hush-hush"})
+    assert settings.catalog.options == {"s3.key": "hush-hush"}
+    assert "hush" not in repr(settings)
+
+
+def test_the_fingerprint_follows_what_changes_results_and_no_secret(root: Path) -> None:
+    def of(text: str, **environ: str) -> str:
+        return load(root, text, environ).fingerprint
+
+    with_secret = MINIMAL + 'spark: {conf: {spark.secret: "${PW}"}}\n'
+    assert of(with_secret, PW="a") == of(with_secret, PW="b")
+    with_param = MINIMAL + 'params: {p: "${P}"}\n'
+    assert of(with_param, P="a") != of(with_param, P="b")
+    assert of(MINIMAL) != of(MINIMAL + "timezone: Europe/Berlin\n")
+    assert of(MINIMAL) != of(MINIMAL + "spark: {conf: {a: 1}}\n")
+    assert of(MINIMAL) == of(MINIMAL + "limits: {slices: 3}\nconsumers: {x: {}}\nspark: {master: local}\n")
+    assert of(MINIMAL + "params: {a: 1, b: 2}\n") == of(MINIMAL + "params: {b: 2, a: 1}\n")
+    assert len(of(MINIMAL)) == 64
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("timezon: UTC", "unknown key `timezon` — did you mean timezone?"),
+        ("limits: {slice: 3}", "unknown key `limits.slice` — did you mean slices?"),
+        ("sources: {raw.x: {kept: 3 years}}", "unknown key `sources.raw.x.kept` — did you mean keeps?"),
+        ("consumers: {d: {ownr: x}}", "unknown key `consumers.d.ownr` — did you mean owner?"),
+        ("spark: {config: {}}", "unknown key `spark.config` — did you mean conf?"),
+        ("zzzzzz: 1", "unknown key `zzzzzz`"),
+        ("ledger: {uri: x}", "`ledger` isn't supported yet"),
+        ("sources: {raw.x: {format: csv}}", "`sources.raw.x.format` isn't supported yet"),
+        ("sources: {raw.x: {path: /x}}", "`sources.raw.x.path` isn't supported yet"),
+        ("sources: {raw.x: {options: {a: b}}}", "`sources.raw.x.options` isn't supported yet"),
+        ("sources: {orders: {}}", "`sources.orders` must name a table with its namespace, such as `raw.orders`"),
+        ("sources: {../../etc/passwd: {}}", "`sources.../../etc/passwd` must be a table such as `raw.orders`"),
+        ("sources: [raw.x]", "`sources` must be a mapping of `key: value`, not a list"),
+        ("sources: {raw.x: [a]}", "`sources.raw.x` must be a mapping of `key: value`, not a list"),
+        ("sources: {raw.x: {key: order_id}}", "`sources.raw.x.key` must be a list, not text"),
+        ("sources: {raw.x: {key: [1]}}", "item 1 of `sources.raw.x.key` must be text, not a number"),
+        ("sources: {raw.x: {key: [a, a]}}", "`sources.raw.x.key` names `a` twice"),
+        ("sources: {raw.x: {keeps: forever}}", "`sources.raw.x.keeps` must be a time span"),
+        ("timezone: Europe/Belrin", "`timezone` isn't a known time zone"),
+        ("timezone: ../../etc/passwd", "`timezone` isn't a known time zone"),
+        ("timezone: America", "`timezone` isn't a known time zone"),
+        ("timezone: 5", "`timezone` must be text, not a number"),
+        ("limits: {slices: 0}", "`limits.slices` must be at least 1"),
+        ("limits: {slices: true}", "`limits.slices` must be a whole number, not true or false"),
+        ("limits: {slices: '5'}", "`limits.slices` must be a whole number, not text"),
+        ("limits: {bytes: a lot}", "`limits.bytes` must be a size such as `500 GB`"),
+        ("params: {start_date: x}", "`params.start_date` is bound by retcon itself"),
+        ("params: {a-b: x}", "`params.a-b` must be letters a–z, digits and `_`"),
+        ("params: {a: [1]}", "`params.a` must be text, a number, or true or false"),
+        ("params: {a: 2025-01-01}", "`params.a` must be text, a number, or true or false"),
+        ("params: {a: }", "`params.a` must be text, a number, or true or false"),
+        ("params: {a: .nan}", "`params.a` must be a finite number"),
+        ("environments: {dev: {prefix: ../}}", "`environments.dev.prefix` must be letters, digits and `_`"),
+        ("environments: {dev: {}}", "the key `environments.dev.prefix` is missing"),
+        ("spark: {conf: {a: [1]}}", "`spark.conf.a` must be text, a number, or true or false"),
+        ("spark: local", "`spark` must be a mapping of `key: value`, not text"),
+    ],
+)
+def test_a_wrong_line_is_told_in_words(root: Path, line: str, message: str) -> None:
+    found = problem(root, f"{MINIMAL}{line}\n")
+    assert found.message.startswith(message)
+    assert found.line == 3
+    assert "pydantic" not in found.message
+    assert "validation" not in found.message
+
+
+@pytest.mark.parametrize(
+    ("catalog", "message"),
+    [
+        ("{name: lake, type: rest, uri: x, warehouse: w}", "`catalog.type: rest` isn't supported yet"),
+        ("{name: lake, type: jbdc, uri: 'sqlite:///x', warehouse: w}", "`catalog.type` must be `jdbc`"),
+        ("{name: my-lake, uri: 'sqlite:///x', warehouse: w}", "`catalog.name` must be letters a–z"),
+        ("{name: lake, uri: 'sqlite:///x'}", "the key `catalog.warehouse` is missing"),
+        ("{name: lake, uri: 'sqlite:///x', warehouse: w, ledger: {}}", "`catalog.ledger` isn't supported yet"),
+        ("{name: lake, uri: 'sqlite:///x', warehouse: w, s3: {a: b}}", "`catalog.s3` must be text, a number"),
+        ("{name: lake, uri: [x], warehouse: w}", "`catalog.uri` must be text, not a list"),
+        ("{name: lake, uri: ' ', warehouse: w}", "`catalog.uri` can't be empty"),
+        ("[lake]", "`catalog` must be a mapping of `key: value`, not a list"),
+    ],
+)
+def test_a_wrong_catalog_is_told_in_words(root: Path, catalog: str, message: str) -> None:
+    assert problem(root, f"name: shop\ncatalog: {catalog}\n").message.startswith(message)
+
+
+@pytest.mark.parametrize("name", ["", "''", "' '", "5", "[a]", "2025-01-01", '"a\\nb"'])
+def test_a_project_has_a_name_of_one_line(root: Path, name: str) -> None:
+    assert "name" in problem(root, f"name: {name}\n{CATALOG}").message
+
+
+def test_all_problems_are_told_at_once_in_the_order_of_the_file(root: Path) -> None:
+    found = problems(root, "nam: shop\n" + CATALOG + "timezone: Mars\nlimits: {slices: -1, byte: 3}\n")
+    assert [p.line for p in found] == [1, 1, 3, 4, 4]
+
+
+@pytest.mark.parametrize("text", ["", "# nothing\n", "- a\n", "just text\n", "5\n"])
+def test_a_file_that_is_no_mapping_is_refused(root: Path, text: str) -> None:
+    assert problem(root, text).message.startswith("the document must be a mapping of `key: value`, not ")
+
+
+def test_malformed_yaml_is_refused_with_its_line(root: Path) -> None:
+    assert problem(root, "name: shop\ncatalog: {name: lake\n").line == 3
+
+
+def test_windows_line_ends_and_a_byte_order_mark_are_fine(root: Path) -> None:
+    (root / "retcon.yaml").write_bytes(b"\xef\xbb\xbf" + MINIMAL.replace("\n", "\r\n").encode())
+    assert load_settings(root, {}).name == "shop"
+
+
+def test_a_huge_file_is_refused_before_it_is_read(root: Path) -> None:
+    (root / "retcon.yaml").write_bytes(b"a: 1\n" * 300_000)
+    with pytest.raises(ProjectInvalid, match="larger than 1 MB"):
+        load_settings(root, {})
+
+
+def test_a_file_that_is_not_utf8_is_refused_with_its_line(root: Path) -> None:
+    (root / "retcon.yaml").write_bytes(b"name: shop\nx: \xff\xfe\n")
+    with pytest.raises(ProjectInvalid) as caught:
+        load_settings(root, {})
+    assert caught.value.problems[0].line == 2
+    assert "UTF-8" in caught.value.problems[0].message
+
+
+def test_without_a_file_the_way_out_is_named(root: Path) -> None:
+    with pytest.raises(Refused) as caught:
+        load_settings(root, {})
+    assert caught.value.next.startswith("run `retcon init DIR`, or pass --project")
