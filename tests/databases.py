@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from postgres import running_postgres
+
+from tests.postgres import running_postgres
 
 
 @pytest.fixture(scope="session")

@@ -23,10 +23,11 @@ def binary_folders() -> list[Path]:
     debian = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda folder: int(folder.parent.name), reverse=True)
     on_path = shutil.which("initdb")
     packaged = importlib.util.find_spec("pgserver")  # found, not imported: importing it changes the machine
+    places = (packaged.submodule_search_locations if packaged else None) or []
     candidates = [
         *debian,
         *([Path(on_path).resolve().parent] if on_path else []),
-        *(Path(place) / "pginstall" / "bin" for place in (packaged.submodule_search_locations if packaged else None) or ()),
+        *(Path(place) / "pginstall" / "bin" for place in places),
     ]
     return list(dict.fromkeys(folder for folder in candidates if (folder / "initdb").exists()))
 
@@ -44,7 +45,7 @@ def running_postgres(folder: Path, binaries: Path | None = None) -> Iterator[str
         cwd=folder,
         **identity,
     )
-    port = _free_port()
+    port = free_port()
     with open(folder / "server.log", "wb") as log:
         server = subprocess.Popen(
             [programs / "postgres", "-D", data, "-h", "127.0.0.1", "-p", str(port), "-F", "-k", ""],
@@ -70,7 +71,8 @@ def _unprivileged(folder: Path) -> dict[str, Any]:
     return {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A port that nobody listens on."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

@@ -13,8 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from retcon.core.models import Model
+from retcon.core.plans import Plan
 from retcon.core.projects import Project
-from retcon.errors import Problem
+from retcon.core.slices import SliceSet
+from retcon.errors import Problem, Refused
 from retcon.flow.ports import Clock, Watch
 
 if TYPE_CHECKING:
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from retcon.flow.ports import Warehouse
     from retcon.flow.tell import Teller
     from retcon.lakehouse.metadata import IcebergMetadata
+    from retcon.lakehouse.samples import Samples
     from retcon.ledger.store import SqlLedger
 
 
@@ -88,6 +91,25 @@ class Workspace:
 
         return Teller(self.project, self.ledger)
 
+    def read_plan(self, name: str) -> Plan:
+        """The plan that a path or an id means: its file, or what the ledger has of it where the file is gone."""
+        from retcon.project.plan_files import find_plan, read_plan
+
+        try:
+            path = find_plan(name, self.root)
+        except Refused:
+            run = self.ledger.run(Path(name).stem)
+            if run is None:
+                raise
+            return run.plan
+        return read_plan(path, self.root)
+
+    def write_plan(self, plan: Plan) -> Path:
+        """The plan's file, written."""
+        from retcon.project.plan_files import write_plan
+
+        return write_plan(plan, self.root)
+
     def context(self, watch: Watch, *, max_active: int = 2) -> Context:
         """What a run needs; starts Spark."""
         from retcon.flow.context import Context
@@ -117,6 +139,34 @@ class _SqlText:
         from retcon.project.queries import output_columns
 
         return output_columns(model.query, model.inputs, columns)
+
+
+def find_root(start: Path) -> Path:
+    """The nearest project folder, from here upwards."""
+    from retcon.project.load import find_root
+
+    return find_root(start)
+
+
+def write_project(target: Path, template: str) -> list[Path]:
+    """A new project's files."""
+    from retcon.project.scaffold import write_project
+
+    return write_project(target, template)
+
+
+def write_samples(root: Path, *, days: int, orders_a_day: int) -> Samples:
+    """Source tables for a new project, without a JVM."""
+    from retcon.lakehouse.samples import write_samples
+
+    return write_samples(Workspace(root).project.settings.catalog, days=days, orders_a_day=orders_a_day)
+
+
+def slice_predicate(column: str, type: str, slices: SliceSet) -> str:
+    """The filter by which a scoped read is cut to its slices."""
+    from retcon.lakehouse.predicates import slice_predicate
+
+    return slice_predicate(column, type, slices)
 
 
 def new_suffix() -> str:

@@ -1,12 +1,12 @@
 from __future__ import annotations
 
+import weakref
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import psycopg
 import pytest
-from databases import postgres_url  # noqa: F401 (a fixture)
 from sqlalchemy import Row, text
 
 from retcon.ledger.engines import engine_for, writing
@@ -30,6 +30,7 @@ class Database:
     def __init__(self, uri: str) -> None:
         self.uri = uri
         self.engine = engine_for(uri)
+        weakref.finalize(self, self.engine.dispose)
 
     def run(self, statement: str, **values: Any) -> list[Row[Any]]:
         with writing(self.engine).begin() as connection:

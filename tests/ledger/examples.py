@@ -18,8 +18,8 @@ from retcon.core.runs import (
     PointerSwap,
     ProvenSlice,
     ProvingBegan,
-    Published,
     PublishBegan,
+    Published,
     PublishRefused,
     Resumed,
     RolledBack,
@@ -125,9 +125,7 @@ def wave_staged(plan: Plan, wave: int, model: str = FCT, *, rows: int = 100) -> 
 
 
 def all_staged(plan: Plan) -> list[WaveStaged]:
-    return [
-        wave_staged(plan, number, model.name) for model in plan.models for number in range(1, len(model.waves) + 1)
-    ]
+    return [wave_staged(plan, number, model.name) for model in plan.models for number in range(1, len(model.waves) + 1)]
 
 
 def verdict(gate: str, *, model: str = FCT, kind: str = "drift", failed: bool = False) -> Verdict:

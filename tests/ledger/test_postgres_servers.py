@@ -6,7 +6,8 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from postgres import binary_folders, running_postgres
+
+from tests.postgres import binary_folders, running_postgres
 
 
 @pytest.mark.parametrize("binaries", binary_folders(), ids=str)

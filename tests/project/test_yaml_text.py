@@ -133,17 +133,17 @@ def test_a_value_that_cannot_be_is_refused_with_its_line(value: str) -> None:
 
 def test_aliases_that_unfold_without_end_are_refused_quickly() -> None:
     levels = "\n".join(f"k{n}: &k{n} [{', '.join([f'*k{n - 1}'] * 9)}]" for n in range(1, 30))
-    started = time.monotonic()
+    started = time.process_time()
     found = problem(f"k0: &k0 [x]\n{levels}\n")
     assert "far too many values" in found.message
-    assert time.monotonic() - started < 5
+    assert time.process_time() - started < 5
 
 
 def test_merges_that_unfold_without_end_are_refused_quickly() -> None:
     levels = "\n".join(f"k{n}: &k{n} {{<<: [{', '.join([f'*k{n - 1}'] * 9)}]}}" for n in range(1, 30))
-    started = time.monotonic()
+    started = time.process_time()
     assert "far too many values" in problem(f"k0: &k0 {{x: 1}}\n{levels}\n").message
-    assert time.monotonic() - started < 5
+    assert time.process_time() - started < 5
 
 
 @pytest.mark.parametrize("text", ["a: &a [*a]", "a: &a {<<: *a}", "a: &a {b: *a}", "[" * 3000, "a: " + "{a: " * 3000])

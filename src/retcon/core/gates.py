@@ -196,7 +196,10 @@ def _drift_findings(gate: Drift, evidence: Evidence) -> tuple[list[Finding], str
 
 
 def _within(gate: Drift, change: Decimal) -> bool:
-    return (gate.low is None or change >= gate.low) and (gate.high is None or change <= gate.high)
+    # A change to NaN or infinity has no direction: it is within no bounds, one-sided ones included.
+    return change.is_finite() and not (
+        (gate.low is not None and change < gate.low) or (gate.high is not None and change > gate.high)
+    )
 
 
 def _bounds(gate: Drift) -> str:
@@ -224,5 +227,4 @@ def percent(value: Decimal, *, signed: bool = True) -> str:
 
 def overridden(verdicts: Sequence[Verdict], override: str) -> list[Verdict]:
     """The failed verdicts that `model:gate` (or `gate` alone) names."""
-    model, _, gate = override.rpartition(":")
-    return [v for v in verdicts if not v.passed and v.gate == gate and model in ("", v.model)]
+    return [v for v in verdicts if not v.passed and override in (v.gate, f"{v.model}:{v.gate}")]

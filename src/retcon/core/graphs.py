@@ -36,7 +36,21 @@ class Graph:
                     )
                 ]
             ) from None
+        problems = [problem for model in graph.models.values() for problem in graph._other_times(model)]
+        if problems:
+            raise ProjectInvalid(problems)
         return graph
+
+    def _other_times(self, model: Model) -> Iterable[Problem]:
+        """A model is read by its own slices: by another column, nobody could say which slices a change touches."""
+        for i in model.inputs:
+            by = self.models[i.table].slicing.by if i.table in self.models else None
+            if by is not None and i.time is not None and i.time.lower() != by.lower():
+                yield Problem(
+                    path=model.path,
+                    message=f"reads the model {i.table} by {i.time}, but its slices go by {by}",
+                    remedy=f"write `time: {by}`, or leave `time` out to read it whole",
+                )
 
     @cached_property
     def order(self) -> tuple[str, ...]:

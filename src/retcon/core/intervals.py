@@ -37,7 +37,9 @@ class Interval:
         return (self.end - timedelta(microseconds=1)).date()
 
     def __str__(self) -> str:
-        return f"[{self.start:%Y-%m-%dT%H:%M:%SZ}, {self.end:%Y-%m-%dT%H:%M:%SZ})"
+        # isoformat, since strftime writes years before 1000 with fewer digits.
+        start, end = (moment.replace(tzinfo=None).isoformat(timespec="seconds") for moment in (self.start, self.end))
+        return f"[{start}Z, {end}Z)"
 
 
 def midnight(day: date) -> datetime:

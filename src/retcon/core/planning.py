@@ -53,15 +53,29 @@ def asked_interval(start: date, end: date, now: datetime) -> Interval:
     return Interval.of_days(start, end)
 
 
+def since_start(model: Model, slices: SliceSet) -> SliceSet:
+    """Those at or after the model's `slices.start`: before it the model has no history."""
+    if model.slicing.start is None:
+        return slices
+    first = model.grain.ordinal(model.slicing.start)
+    held = SliceSet(slices.grain, tuple(o for o in slices.ordinals if o >= first))
+    if not held:
+        raise Refused(
+            f"{model.name} begins on {model.slicing.start} (`slices.start`), after the asked range",
+            next="ask for a later range, or move `slices.start`",
+        )
+    return held
+
+
 def default_start(model: Model, world: World) -> date:
-    """Where history begins: the model's `slices.start`, else the first slice that all of its inputs hold."""
+    """Where history begins: the model's `slices.start`, else the first slice whose reads all of its inputs hold."""
     if model.slicing.start is not None:
         return model.slicing.start
     return _edge(model, world, last=False)
 
 
 def default_end(model: Model, world: World, now: datetime) -> date:
-    """The last slice that all inputs hold and that has begun."""
+    """The last slice whose reads all inputs hold and that has begun."""
     return min(_edge(model, world, last=True), now.date())
 
 
@@ -73,7 +87,7 @@ def _edge(model: Model, world: World, *, last: bool) -> date:
         held = world.contents.get((i.table, i.time))
         present = held.present if held is not None else world.published.get(i.table)
         if present:
-            edges.append(present.ordinals[-1] if last else present.ordinals[0])
+            edges.append(present.ordinals[-1] - i.lookahead if last else present.ordinals[0] + i.lookback)
     if not edges:
         option = "--end" if last else "--start"
         raise BadArguments(f"{model.name}: its inputs don't tell where history {'ends' if last else 'begins'}",
@@ -90,40 +104,38 @@ def spread(
     for name in graph.order:
         model = graph.models[name]
         empty = SliceSet(model.grain)
-        touched = _touched(model, slices)
-        restated = touched & published.get(name, empty) if downstream else empty
-        covered = asked.get(name, empty) | (restated if name in asked or published.get(name) else empty)
+        shown = published.get(name, empty)
+        covered = asked.get(name, empty)
+        if downstream:
+            covered |= _readers(model, slices, shown, OnChange.RESTATE)
         if covered:
             slices[name] = covered
-        outside += _left_outside(model, slices, touched - covered, published.get(name, empty), asked=name in asked)
+        outside += _left_outside(model, slices, shown, asked=name in asked)
     return Scope(slices=slices, selected=frozenset(asked), outside=tuple(outside))
 
 
-def _touched(model: Model, slices: Mapping[str, SliceSet]) -> SliceSet:
-    """The model's slices that read a slice in scope through an input that restates."""
+def _readers(model: Model, slices: Mapping[str, SliceSet], shown: SliceSet, on_change: OnChange) -> SliceSet:
+    """The model's published slices that read something in scope through inputs that answer a change like this."""
     found = SliceSet(model.grain)
     for i in model.inputs:
-        if i.table in slices and i.time is not None and i.on_change is OnChange.RESTATE:
-            found |= i.readers_of(slices[i.table])
+        if i.table in slices and i.on_change is on_change:
+            # A table that is read whole is read by every slice.
+            found |= shown if i.time is None else shown & i.readers_of(slices[i.table])
     return found
 
 
-def _left_outside(
-    model: Model, slices: Mapping[str, SliceSet], left: SliceSet, published: SliceSet, *, asked: bool
-) -> Iterable[Outside]:
-    reads = [i for i in model.inputs if i.table in slices]
-    if not reads:
-        return
-    if not published:
-        if not asked:
-            yield Outside(model=model.name, why="never published; select it to include it")
-        return
-    stale = left & published
-    if stale and model.name not in slices:
+def _left_outside(model: Model, slices: Mapping[str, SliceSet], shown: SliceSet, *, asked: bool) -> Iterable[Outside]:
+    """Why some of the model is left alone though it reads what changes."""
+    reads = {i.table: slices[i.table] for i in model.inputs if i.table in slices}
+    if reads and not shown and not asked:
+        yield Outside(model=model.name, why="never published; select it to include it")
+    covered = slices.get(model.name, SliceSet(model.grain))
+    stale = _readers(model, slices, shown, OnChange.RESTATE) - covered
+    if stale:
         yield Outside(model=model.name, why=f"becomes stale ({len(stale):,} slices): left out by --no-downstream")
-    for i in reads:
-        if i.on_change is OnChange.IGNORE:
-            yield Outside(model=model.name, why=f"becomes stale: reads {i.table} with on_change ignore")
+    for table, changed in reads.items():
+        if _readers(model, {table: changed}, shown, OnChange.IGNORE) - covered:
+            yield Outside(model=model.name, why=f"becomes stale: reads {table} with on_change ignore")
 
 
 def plan_model(model: Model, scope: Scope, graph: Graph, world: World, now: datetime, wave: int | None) -> PlannedModel:
@@ -166,7 +178,9 @@ def _plan_input(i: Input, slices: SliceSet, scope: Scope, graph: Graph, world: W
     amount = held.of(reads)
     missing = None
     if reads is not None:
-        there = held.present | scope.slices.get(i.table, SliceSet(slices.grain))
+        # Of a model, what was published empty is there too: nothing of it is missing.
+        known = (world.published.get(i.table), scope.slices.get(i.table))
+        there = SliceSet.of(slices.grain, (o for some in (held.present, *known) if some for o in some.ordinals))
         missing = (reads - there) | _expired(i.table, reads, world, now)
     return PlannedInput(
         name=i.name,
@@ -227,10 +241,13 @@ def require_limits(models: Iterable[PlannedModel], limits: Limits) -> None:
         )
 
 
-def notes_of(models: Iterable[PlannedModel], world: World) -> tuple[str, ...]:
+def notes_of(models: Iterable[PlannedModel], graph: Graph, interval: Interval, world: World) -> tuple[str, ...]:
     """What the reviewer should know besides the numbers."""
     notes: list[str] = []
     for model in models:
+        start = graph.models[model.name].slicing.start
+        if start is not None and midnight(start) > interval.start:
+            notes.append(f"{model.name} begins on {start} (`slices.start`): nothing before is planned for it")
         if model.is_new and model.name not in world.facts:
             notes.append(f"{model.name} doesn't exist yet: it is made, empty, when staging begins")
         if model.open:

@@ -297,7 +297,7 @@ def _input_from(document: Mapping[str, Any], grain: Grain) -> PlannedInput:
         rows=document["rows"],
         bytes=document["bytes"],
         content=document["content"],
-        missing=SliceSet.parse(grain, document["missing"]),
+        missing=None if slices is None else SliceSet.parse(grain, document["missing"]),
         null_rows=document["null_rows"],
     )
 

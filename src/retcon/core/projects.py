@@ -13,7 +13,7 @@ class Catalog:
     """Where the tables are, with secrets filled in: never printed, never recorded."""
 
     name: str
-    uri: str
+    uri: str = field(repr=False)
     warehouse: str
     type: str = "jdbc"
     options: Mapping[str, str] = field(default_factory=dict, repr=False)

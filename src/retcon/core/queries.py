@@ -66,7 +66,7 @@ def patched(query: Query, names: Mapping[str, str]) -> str:
             edits.append((at, at, f" AS {quoted(reference.alias)}"))
     pieces: list[str] = []
     position = 0
-    for start, end, replacement in sorted(edits, key=lambda edit: (edit[0], edit[1] == edit[0])):
+    for start, end, replacement in sorted(edits):
         pieces += [query.text[position:start], replacement]
         position = end
     return "".join([*pieces, query.text[position:]])

@@ -83,13 +83,17 @@ _ALIASES = {
     "byte": "tinyint",
     "real": "float",
     "dec": "decimal",
+    "numeric": "decimal",
+    "timestamp_ltz": "timestamp",
 }
+_TYPE_NAME = re.compile(r"\b[a-z_]+\b(?!:)")
+"""A word of a type that isn't the name of a struct's field."""
 
 
 def _is_same_type(declared: str, found: str) -> bool:
     def plain(kind: str) -> str:
         text = re.sub(r"\s+", "", kind.lower())
-        return _ALIASES.get(text, text)
+        return _TYPE_NAME.sub(lambda word: _ALIASES.get(word[0], word[0]), text)
 
     return plain(declared) == plain(found)
 

@@ -64,7 +64,8 @@ class TableFile:
     bytes: int
     first: int | None
     last: int | None
-    """Ordinals of its first and last slice; None where the metadata doesn't bound its times."""
+    """Ordinals of its first and last slice; None where the metadata doesn't bound its times, and the last before
+    the first where it has rows without a time only."""
     is_delete: bool = False
 
     @property
@@ -84,7 +85,7 @@ class TableContents:
     @cached_property
     def is_exact(self) -> bool:
         """Every file lies within one slice; else a file counts in each slice it may overlap."""
-        return all(file.first is not None and file.first == file.last for file in self.files)
+        return all(_is_bounded(file) and len(file.slices) <= 1 for file in self.files)
 
     @cached_property
     def _by_slice(self) -> Mapping[int, list[int]]:
@@ -121,12 +122,16 @@ _NARROW = 32
 
 def _is_narrow(file: TableFile) -> bool:
     """Listed under each of its slices; a file that spans years, or has no bounds, is looked at one by one."""
-    return file.first is not None and len(file.slices) <= _NARROW
+    return _is_bounded(file) and len(file.slices) <= _NARROW
+
+
+def _is_bounded(file: TableFile) -> bool:
+    return file.first is not None and file.last is not None
 
 
 def _overlaps(file: TableFile, ordinals: tuple[int, ...]) -> bool:
     if file.first is None or file.last is None:
-        return True
+        return bool(ordinals)
     at = bisect_left(ordinals, file.first)
     return at < len(ordinals) and ordinals[at] <= file.last
 

@@ -20,6 +20,7 @@ from retcon.core.planning import (
     plan_model,
     require_inputs,
     require_limits,
+    since_start,
     spread,
 )
 from retcon.core.plans import Plan, Request
@@ -90,8 +91,8 @@ class Planner:
             by=ask.by,
             request=Request(
                 models=selected,
-                start=f"{interval.start:%Y-%m-%d}",
-                end=f"{interval.last_day:%Y-%m-%d}",
+                start=interval.start.date().isoformat(),
+                end=interval.last_day.isoformat(),
                 command=ask.command,
                 downstream=ask.downstream,
                 allow_missing_source=ask.allow_missing_source,
@@ -103,7 +104,7 @@ class Planner:
             outside=scope.outside,
             settings=self._project.settings.fingerprint,
             limits=merged_limits(self._project.settings.limits),
-            notes=notes_of(models, world),
+            notes=notes_of(models, graph, interval, world),
         )
 
     def _asked(self, ask: Ask, selected: Sequence[str], world: World) -> tuple[dict[str, SliceSet], Interval]:
@@ -114,7 +115,7 @@ class Planner:
             model = self._project.graph.models[name]
             start = ask.start or default_start(model, seen)
             end = ask.end or default_end(model, seen, ask.now)
-            slices = SliceSet.covering(model.grain, asked_interval(start, end, ask.now))
+            slices = since_start(model, SliceSet.covering(model.grain, asked_interval(start, end, ask.now)))
             asked[name] = slices
             seen = _with_planned(seen, model, slices)
         edges = [(s.grain.start(s.ordinals[0]), s.grain.start(s.ordinals[-1] + 1)) for s in asked.values()]

@@ -38,13 +38,14 @@ def balanced(operator: str, terms: Sequence[str]) -> str:
 
 
 def _literal(grain: Grain, ordinal: int, type: str) -> str:
-    start = grain.start(ordinal)
+    # isoformat, since strftime writes years before 1000 with fewer digits, and Spark refuses those.
+    start = grain.start(ordinal).replace(tzinfo=None)
     match type:
         case "date":
-            return f"DATE '{start:%Y-%m-%d}'"
+            return f"DATE '{start.date().isoformat()}'"
         case "timestamp":
-            return f"TIMESTAMP '{start:%Y-%m-%d %H:%M:%S} UTC'"
+            return f"TIMESTAMP '{start.isoformat(sep=' ')} UTC'"
         case "timestamp_ntz":
-            return f"TIMESTAMP_NTZ '{start:%Y-%m-%d %H:%M:%S}'"
+            return f"TIMESTAMP_NTZ '{start.isoformat(sep=' ')}'"
         case _:
             raise ValueError(f"a time column is a date or a timestamp, not {type}")

@@ -47,8 +47,11 @@ def start_session(settings: Settings, environ: Mapping[str, str]) -> SparkSessio
             state="Spark was not started; nothing was written",
             next="make the project folder writable for you",
         ) from error
-    builder = SparkSession.builder.appName(f"retcon {settings.name}").master(settings.spark.master)
     conf = {**_defaults(settings, jars, logging), **catalog_conf(settings.catalog), **settings.spark.conf}
+    running = SparkSession.getActiveSession()
+    if running is not None:
+        return _beside(running, conf)
+    builder = SparkSession.builder.appName(f"retcon {settings.name}").master(settings.spark.master)
     for key, value in conf.items():
         builder = builder.config(key, value)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -62,6 +65,16 @@ def start_session(settings: Settings, environ: Mapping[str, str]) -> SparkSessio
                 next=f"the whole story is in {logs}",
                 retryable=True,
             ) from error
+
+
+def _beside(running: SparkSession, conf: Mapping[str, str]) -> SparkSession:
+    """A session of its own in the Spark that already runs here, as in a notebook: with its own catalog and settings."""
+    session = running.newSession()
+    for key, value in conf.items():
+        # Catalogs aren't registered settings, and so never count as modifiable, though they are.
+        if key.startswith("spark.sql.catalog.") or session.conf.isModifiable(key):
+            session.conf.set(key, value)
+    return session
 
 
 def _defaults(settings: Settings, jars: str, logging: Path) -> dict[str, str]:

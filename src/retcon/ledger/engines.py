@@ -20,7 +20,6 @@ _WRITING = "retcon_writing"
 
 def engine_for(uri: str, *, patience: float = PATIENCE) -> Engine:
     """The engine for a catalog's URI; nothing is connected, no file is made."""
-    # No pool: hours may lie between two writes of a run, and a kept connection would only go stale.
     file = database_file(uri)
     return _postgres_engine(_parsed(uri), patience) if file is None else _sqlite_engine(file, patience)
 
@@ -72,6 +71,7 @@ def _sqlite_engine(file: Path, patience: float) -> Engine:
         connection.execute("PRAGMA synchronous = FULL")
         return connection
 
+    # A file is opened in no time, and a closed one can be moved or removed.
     engine = create_engine("sqlite+pysqlite://", creator=connect, poolclass=NullPool, hide_parameters=True)
     event.listen(engine, "begin", _begin_sqlite)
     return engine
@@ -88,7 +88,9 @@ def _postgres_engine(url: URL, patience: float) -> Engine:
     try:
         engine = create_engine(
             url.set(drivername="postgresql+psycopg"),
-            poolclass=NullPool,
+            # Questions come in bursts, which share a connection; one that lay idle for hours of staging may be dead.
+            pool_pre_ping=True,
+            pool_recycle=60,
             hide_parameters=True,
             use_native_hstore=False,
             connect_args={key: value for key, value in defaults.items() if key not in url.query},

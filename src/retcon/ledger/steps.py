@@ -64,7 +64,8 @@ def state_after(run: Run, event: Event, verdicts: Sequence[RecordedVerdict]) -> 
         case PublishBegan():
             to = RunState.PUBLISHING
         case PublishRefused():
-            _require_state(run, "sent back from publishing", RunState.PUBLISHING)
+            # Mostly it is refused while it is being prepared, before any intent to swap was recorded.
+            _require_state(run, "sent back from publishing", RunState.PUBLISHING, RunState.PROVEN)
             to = RunState.PROVEN
         case Published():
             # A publish id stands once.

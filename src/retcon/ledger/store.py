@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -60,7 +61,9 @@ class SqlLedger:
 
     @cached_property
     def _engine(self) -> Engine:
-        return engine_for(self._uri)
+        engine = engine_for(self._uri)
+        weakref.finalize(self, engine.dispose)
+        return engine
 
     # ── reading ──────────────────────────────────────────────────────────────────────────────────────────────────
 

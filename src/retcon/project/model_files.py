@@ -175,7 +175,7 @@ def _read_query(
         params=params,
     )
     for problem in read.problems:
-        line = None if problem.line is None else file.sql_line + problem.line - 1
+        line = file.sql_line + (problem.line or 1) - 1  # what concerns the whole query is told where it starts
         header.problems.add_at_line(line, problem.message, remedy=problem.remedy)
     return read
 

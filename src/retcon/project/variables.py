@@ -28,9 +28,11 @@ def filled_in(text: str, environ: Mapping[str, str]) -> str:
 
 
 def places_with_variables(value: object, at: Place = ()) -> Iterator[Place]:
-    """Where texts hold a `${`."""
+    """Where keys or texts hold a `${`."""
     if isinstance(value, str) and "${" in value:
         yield at
     items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for step, item in items:
+        if isinstance(step, str) and "${" in step:
+            yield (*at, step)
         yield from places_with_variables(item, (*at, step))

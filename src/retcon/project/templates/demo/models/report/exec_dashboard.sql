@@ -1,7 +1,7 @@
 /* retcon
 description: What the executives see each morning; the trailing week reads six days before each day.
 owner: exec-ops
-slices: {by: order_date, every: day}
+slices: {by: order_date, every: day, start: 2025-10-31} # six days after the first order
 key: [order_date]
 inputs:
   d: {table: mart.fct_daily_revenue, time: order_date}
@@ -13,7 +13,7 @@ gates:
   - drift: {metric: sum(revenue_usd), within: 20%}
 consumers: [exec_dashboard]
 */
-WITH days AS (
+WITH per_day AS (
   SELECT
     d.order_date,
     sum(d.orders) AS orders,
@@ -23,12 +23,12 @@ WITH days AS (
   GROUP BY d.order_date
 )
 SELECT
-  days.order_date,
-  days.orders,
-  days.revenue_usd,
-  CAST(days.largest_currency_usd / NULLIF(days.revenue_usd, 0) AS DECIMAL(7, 6)) AS largest_currency_share,
+  per_day.order_date,
+  per_day.orders,
+  per_day.revenue_usd,
+  CAST(per_day.largest_currency_usd / NULLIF(per_day.revenue_usd, 0) AS DECIMAL(18, 6)) AS largest_currency_share,
   sum(w.revenue_usd) AS revenue_usd_7d
-FROM days
+FROM per_day
 JOIN mart.fct_daily_revenue w
-  ON w.order_date BETWEEN date_sub(days.order_date, 6) AND days.order_date
-GROUP BY days.order_date, days.orders, days.revenue_usd, days.largest_currency_usd
+  ON w.order_date BETWEEN date_sub(per_day.order_date, 6) AND per_day.order_date
+GROUP BY per_day.order_date, per_day.orders, per_day.revenue_usd, per_day.largest_currency_usd

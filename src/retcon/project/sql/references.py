@@ -10,8 +10,8 @@ from sqlglot import TokenType, exp
 from retcon.core.models import Input
 from retcon.core.queries import TableReference
 from retcon.core.suggestions import did_you_mean
-from retcon.project.functions import TABLE_FUNCTIONS, function_name
-from retcon.project.statements import SqlProblem, Statement
+from retcon.project.sql.functions import TABLE_FUNCTIONS, function_name
+from retcon.project.sql.statements import SqlProblem, Statement
 
 _KNOWN_PARTS = frozenset({"this", "db", "catalog", "alias", "sample", "pivots", "joins", "laterals"})
 
@@ -144,7 +144,7 @@ def _unreadable_tables(statement: Statement) -> Iterator[SqlProblem]:
         if _parts(table) or table.find_ancestor(exp.Hint):
             continue
         name = function_name(table.this)
-        if name == "identifier" or name in TABLE_FUNCTIONS and not table.db:
+        if name == "identifier" or (name in TABLE_FUNCTIONS and not table.db):
             continue  # IDENTIFIER() is refused wherever it stands
         yield SqlProblem(
             message=f"retcon can't see what `{name or table.sql()}` in FROM reads",

@@ -13,9 +13,7 @@ from sqlglot.errors import ParseError, TokenError
 
 DIALECT = "spark"
 
-_QUERY_OPENINGS = frozenset(
-    {TokenType.SELECT, TokenType.WITH, TokenType.FROM, TokenType.VALUES, TokenType.L_PAREN}
-)
+_QUERY_OPENINGS = frozenset({TokenType.SELECT, TokenType.WITH, TokenType.FROM, TokenType.VALUES, TokenType.L_PAREN})
 _QUOTES = frozenset("'\"`")
 _COMMENT_OR_BRACE = re.compile(r"--[^\n]*|/\*.*?\*/|(?P<jinja>\{#)", re.DOTALL)
 # Spark goes on with a `--` comment after a backslash at the line's end; sqlglot doesn't
@@ -106,7 +104,9 @@ def _unfinished(error: TokenError) -> SqlProblem:
     match = _MISSING_QUOTE.search(str(error.__cause__))
     if match is None:
         return SqlProblem(message="a comment or a string doesn't end", remedy="close it")
-    return SqlProblem(message=f"a {match['quote']} is opened and not closed", line=int(match["line"]), remedy="close it")
+    return SqlProblem(
+        message=f"a {match['quote']} is opened and not closed", line=int(match["line"]), remedy="close it"
+    )
 
 
 def _unparsable(error: ParseError) -> SqlProblem:

@@ -9,8 +9,8 @@ from enum import Enum
 from sqlglot import exp
 
 from retcon.core.models import Input
-from retcon.project.columns import Names
-from retcon.project.spans import Bound, Field, Gaps, Span
+from retcon.project.sql.columns import Names
+from retcon.project.sql.spans import Bound, Field, Gaps, Span
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -179,7 +179,10 @@ def joined(
             objection = Objection.BEYOND if near else Objection.UNRELATED
     elif right.is_scoped:
         spans = {} if kind.hides_right else dict(right.spans)
-        objection = Objection.UNRELATED if kind.hides_right or (kind.preserves_left and not near) else None
+        if kind.hides_right:
+            objection = Objection.BEYOND if near else Objection.UNRELATED
+        elif kind.preserves_left and not near:
+            objection = Objection.UNRELATED
     elif left.is_scoped:
         spans = dict(left.spans)
         objection = Objection.UNRELATED if kind.preserves_right and not near else None

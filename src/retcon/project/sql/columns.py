@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from sqlglot import exp
 
-from retcon.project.references import common_table
+from retcon.project.sql.references import common_table
 
 Names = tuple[str, ...]
 KnownColumns = Callable[[exp.Table], Sequence[str] | None]
@@ -40,7 +40,7 @@ def projections(query: exp.Expr) -> list[exp.Expr]:
 
 
 def output_names(query: exp.Expr, known: KnownColumns) -> Names | None:
-    """The names of the columns that the query returns; None where a star or a missing alias hides one."""
+    """The names of the columns that the query returns; None where a star hides one."""
     match query:
         case exp.Subquery():
             return output_names(query.this, known)
@@ -63,8 +63,7 @@ def _projected(projection: exp.Expr, select: exp.Select, known: KnownColumns) ->
     if isinstance(projection, exp.Aliases):
         return tuple(name.name for name in projection.expressions)
     if not projection.is_star:
-        name = output_name(projection)
-        return None if name is None else (name,)
+        return (output_name(projection) or projection.sql(comments=False),)
     star = projection if isinstance(projection, exp.Star) else projection.this
     if isinstance(projection, exp.Column):
         source = next((s for s in sources(select) if source_alias(s).casefold() == projection.table.casefold()), None)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from retcon.project.spans import Bound, Condition, Field, Gap, SliceBound
+from retcon.project.sql.spans import Bound, Condition, Field, Gap, SliceBound
 
 SLICE_PARAMETERS = frozenset({"start_date", "end_date", "start_ts", "end_ts"})
 _DAYS_OF_UNIT = {"DAY": 1, "DAYS": 1, "WEEK": 7, "WEEKS": 7}

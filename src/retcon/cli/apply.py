@@ -1,0 +1,107 @@
+"""`retcon apply`: run a plan; called again, it goes on from wherever things stand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from retcon.cli.arguments import Json, ProjectFolder
+from retcon.cli.json_output import run_result, verdict_results
+from retcon.cli.progress import watching
+from retcon.cli.terminals import Terminal, terminal_of, zone_of
+from retcon.cli.views.runs import applied_view, failed_view
+from retcon.core.runs import Run, RunState
+from retcon.errors import BadArguments, GatesFailed, Refused
+from retcon.flow.apply import Override, Until, open_run
+from retcon.flow.apply import apply as go_on
+from retcon.flow.tell import DiffReport
+from retcon.wiring import Workspace
+
+
+class Stop(StrEnum):
+    """Where to stop for review."""
+
+    STAGED = "staged"
+    PROVEN = "proven"
+
+
+def apply(
+    context: typer.Context,
+    plan: Annotated[
+        str, typer.Argument(metavar="PLAN", help="A plan's file or id, or the id of its run.", show_default=False)
+    ],
+    until: Annotated[
+        Stop | None, typer.Option("--until", help="Stop there, for review; `apply` again goes on.")
+    ] = None,
+    max_active: Annotated[
+        int, typer.Option("--max-active", min=1, metavar="N", help="Waves that run at the same time.")
+    ] = 2,
+    override: Annotated[
+        list[str] | None,
+        typer.Option("--override", metavar="GATE", help="Answer for a failed gate, `model:gate`; may be repeated."),
+    ] = None,
+    reason: Annotated[str | None, typer.Option("--reason", help="Why the override is right.")] = None,
+    project: ProjectFolder = None,
+    as_json: Json = False,
+) -> None:
+    """Stage, prove and publish a plan.
+
+    Everything is computed beside production, judged by the gates, and published in one step, or not at all. Ctrl-C
+    pauses; applying again goes on with what is missing, and does nothing where all is done. Exit code 4: a gate
+    failed, nothing was published.
+
+    \b
+    Example:
+      retcon apply 20260122_fct_daily_revenue_k3f9 --until proven
+    """
+    terminal = terminal_of(context, as_json=as_json)
+    answer = Override(gates=tuple(override or ()), reason=reason or "")
+    if answer.gates and not answer.reason.strip():
+        raise BadArguments("an override needs a reason", next='pass --reason "why this is right all the same"')
+    workspace = terminal.workspace(project)
+    # Before Spark is started, so that a refusal comes at once.
+    run = open_run(
+        workspace.read_plan(plan),
+        workspace.project,
+        workspace.ledger,
+        workspace.tables,
+        workspace.clock,
+        workspace.who,
+    )
+    if run.state is RunState.PUBLISHED:
+        terminal.say(f"run {run.id} is already published; nothing was done")
+    else:
+        run = _go_on(run, workspace, terminal, Until(until.value) if until else Until.PUBLISHED, answer, max_active)
+    report = workspace.teller.show_run(run)
+    diff = _measured(workspace, run)
+    settings = workspace.project.settings
+    terminal.report(
+        lambda: run_result(report, diff), lambda: applied_view(report, diff, settings.consumers, zone_of(workspace))
+    )
+
+
+def _go_on(
+    run: Run, workspace: Workspace, terminal: Terminal, until: Until, override: Override, max_active: int
+) -> Run:
+    terminal.say("starting Spark…")
+    # While the JVM starts, stderr is its log: the live line begins after.
+    context = workspace.context(lambda _: None, max_active=max_active)
+    try:
+        with watching(terminal.err) as watch:
+            return go_on(run, replace(context, watch=watch), until=until, override=override)
+    except GatesFailed:
+        verdicts = tuple(workspace.ledger.verdicts(run.id))
+        terminal.evidence = {"run": run.id, "verdicts": verdict_results(verdicts)}
+        if not terminal.as_json:
+            terminal.out.print(failed_view(verdicts))
+        raise
+
+
+def _measured(workspace: Workspace, run: Run) -> DiffReport | None:
+    try:
+        return workspace.teller.diff(run)
+    except Refused:
+        return None  # stopped before anything was measured

@@ -1,0 +1,66 @@
+"""`retcon check`: does the project hold together? For people and for CI."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import typer
+
+from retcon.cli.arguments import Json, ProjectFolder, Select
+from retcon.cli.json_output import check_result
+from retcon.cli.terminals import terminal_of
+from retcon.cli.views.projects import CheckReport, LaterKey, check_view
+from retcon.core.models import Model
+from retcon.core.projects import Project
+
+
+def check(context: typer.Context, select: Select = None, project: ProjectFolder = None, as_json: Json = False) -> None:
+    """Check retcon.yaml and every model, and list the models in the order in which they run.
+
+    All problems are listed at once, each with file, line and remedy; the exit code is then 1. Starts no Spark and
+    asks no catalog, so it can run in CI.
+
+    \b
+    Example:
+      retcon check
+    """
+    terminal = terminal_of(context, as_json=as_json)
+    found = terminal.workspace(project).project
+    chosen = found.graph.select(tuple(select or ()))
+    report = CheckReport(
+        project=found,
+        models=tuple(found.graph.models[name] for name in chosen),
+        later=tuple(_later_keys(found, chosen)),
+    )
+    terminal.report(lambda: check_result(report), lambda: check_view(report))
+
+
+def _later_keys(project: Project, chosen: tuple[str, ...]) -> Iterator[LaterKey]:
+    """Keys that are accepted and shown, and that no command of this version uses yet."""
+    for name in chosen:
+        yield from (
+            LaterKey(where=name, key=key, value=value) for key, value in _later_model_keys(project.graph.models[name])
+        )
+    settings = project.settings
+    for source in settings.sources.values():
+        if source.updated:
+            yield LaterKey(where=source.name, key="updated", value=source.updated)
+    for environment, prefix in settings.environments.items():
+        yield LaterKey(where="retcon.yaml", key="environments", value=f"{environment}: {prefix}…")
+
+
+def _later_model_keys(model: Model) -> Iterator[tuple[str, str]]:
+    replay = model.replay
+    if model.schedule:
+        yield "schedule", model.schedule
+    if replay.window_days is not None:
+        yield "replay.window", f"{replay.window_days} days"
+    if replay.reprocess_days:
+        yield "replay.reprocess", f"{replay.reprocess_days} days"
+    if replay.deep:
+        yield "replay.deep", replay.deep
+    if model.samples:
+        yield "samples", "true"
+    for i in model.inputs:
+        if i.key:
+            yield f"inputs.{i.name}.key", i.key

@@ -1,0 +1,41 @@
+"""`retcon diff`: old against new, slice by slice."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from retcon.cli.arguments import Json, ProjectFolder, RunOrModel
+from retcon.cli.json_output import diff_result
+from retcon.cli.terminals import terminal_of
+from retcon.cli.views.diffs import diff_view
+
+
+def diff(
+    context: typer.Context,
+    run: RunOrModel,
+    all_slices: Annotated[
+        bool, typer.Option("--all", help="List every slice, not only those that moved most.")
+    ] = False,
+    project: ProjectFolder = None,
+    as_json: Json = False,
+) -> None:
+    """Show what a run changes, per slice: rows and every declared metric, old and new.
+
+    Before the publish it is what was staged against production; afterwards what was published against what was there
+    before. Read from what was measured when the run was proven: no Spark is started.
+
+    \b
+    Example:
+      retcon diff 20260122_fct_daily_revenue_k3f9 --all
+    """
+    terminal = terminal_of(context, as_json=as_json)
+    teller = terminal.workspace(project).teller
+    found = teller.run(run)
+    model = run if run != found.id else None
+    report = teller.diff(found)
+    terminal.report(
+        lambda: diff_result(report, model),
+        lambda: diff_view(report, model=model, all_slices=all_slices, width=terminal.out.width),
+    )

@@ -1,0 +1,88 @@
+"""Errors, told: what happened, what state things are in, what to do next."""
+
+from __future__ import annotations
+
+import os
+import traceback
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import typer
+from rich.text import Text
+
+from retcon.cli.figures import counted
+from retcon.cli.json_output import error_result
+from retcon.cli.terminals import Terminal
+from retcon.errors import BadArguments, Fault, Interrupted, ProjectInvalid, RetconError
+
+
+def tell(error: RetconError, terminal: Terminal) -> int:
+    """Tell an error that retcon raised on purpose; returns its exit code."""
+    if terminal.as_json:
+        terminal.document({"error": {**error_result(error), **terminal.evidence}})
+    for line in _lines(error):
+        terminal.say(line)
+    return error.exit_code
+
+
+def _lines(error: RetconError) -> Iterator[Text]:
+    if isinstance(error, ProjectInvalid):
+        yield _labelled("error", "bold red", f"{counted(len(error.problems), 'problem')} in the project")
+        for problem in error.problems:
+            yield Text(f"{problem.where}: {problem.message}")
+            if problem.remedy:
+                yield Text(f"    {problem.remedy}", style="dim")
+        return
+    label, style = ("stopped", "bold yellow") if isinstance(error, Interrupted) else ("error", "bold red")
+    yield _labelled(label, style, error.message)
+    if error.state:
+        yield _labelled("state", "dim", error.state)
+    if error.next:
+        yield _labelled("next", "bold", error.next)
+
+
+def _labelled(label: str, style: str, text: str) -> Text:
+    return Text.assemble((f"{label}: ", style), text)
+
+
+def usage_error(error: typer.TyperException, command: str | None) -> BadArguments:
+    """An error of the parser in retcon's own words."""
+    possible = getattr(error, "possibilities", None)
+    help_of = f"retcon {command} --help" if command else "retcon --help"
+    if possible:
+        return BadArguments(error.message, next=f"did you mean {' or '.join(possible)}?")
+    message, _, guess = error.format_message().partition(". Did you mean ")
+    advice = f"did you mean {guess}" if guess else f"`{help_of}` tells more"
+    return BadArguments(message.rstrip(".").replace("\n", " "), next=advice.replace("'", "`"))
+
+
+def interrupted() -> Interrupted:
+    """Ctrl-C where no step could say more."""
+    return Interrupted("interrupted at the keyboard", next="`retcon status` tells where things stand")
+
+
+def unexpected(error: Exception, terminal: Terminal) -> Fault:
+    """What nobody foresaw: a short message, and the traceback where it can be found."""
+    told = "".join(traceback.format_exception(error))
+    log = _logged(told, terminal.root)
+    if log is None:
+        terminal.say(told.rstrip())
+    shown = str(error).strip().splitlines() or [""]
+    return Fault(
+        f"something unforeseen: {type(error).__name__}: {shown[0]}"[:400],
+        state="what was under way may be unfinished; `retcon status` tells where things stand",
+        next=f"the traceback is in {log}; please report it" if log else "please report it with the traceback above",
+    )
+
+
+def _logged(text: str, root: Path | None) -> Path | None:
+    if root is None or not (root / "retcon.yaml").is_file():
+        return None
+    log = root / ".retcon" / "logs" / f"error-{datetime.now(UTC):%Y%m%dT%H%M%S}-{os.getpid()}.log"
+    try:
+        log.parent.mkdir(parents=True, exist_ok=True)
+        log.write_text(text, encoding="utf-8")
+    except OSError:
+        return None
+    return log

@@ -1,0 +1,33 @@
+"""`retcon history`: the runs so far."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from retcon.cli.arguments import Json, ProjectFolder
+from retcon.cli.json_output import history_result
+from retcon.cli.terminals import terminal_of, zone_of
+from retcon.cli.views.runs_listed import history_view
+
+
+def history(
+    context: typer.Context,
+    model: Annotated[
+        str | None, typer.Argument(metavar="MODEL", help="Only runs of this model.", show_default=False)
+    ] = None,
+    limit: Annotated[int, typer.Option("--limit", min=1, metavar="N", help="How many runs, at most.")] = 20,
+    project: ProjectFolder = None,
+    as_json: Json = False,
+) -> None:
+    """List runs, newest first: what, why, by whom, and what became of them.
+
+    \b
+    Example:
+      retcon history mart.fct_daily_revenue --limit 5
+    """
+    terminal = terminal_of(context, as_json=as_json)
+    workspace = terminal.workspace(project)
+    runs = workspace.teller.history(model, limit)
+    terminal.report(lambda: history_result(runs), lambda: history_view(runs, zone_of(workspace)))

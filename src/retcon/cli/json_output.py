@@ -1,0 +1,316 @@
+"""Reports as plain data for machines: decimals as text, moments in ISO with Z.
+
+Snapshot ids are text, too: they don't fit the numbers of most JSON readers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from retcon.cli.views.projects import CheckReport, next_commands
+from retcon.cli.views.sql import Rendering
+from retcon.core.models import Input, Model
+from retcon.core.plans import Plan, to_document
+from retcon.core.runs import RecordedVerdict, RecordedWave, Run
+from retcon.errors import ProjectInvalid, RetconError
+from retcon.flow.rollback import Undone
+from retcon.flow.tell import Change, DiffReport, ModelDiff, ModelReport, ModelStatus, RunProgress, RunReport
+
+if TYPE_CHECKING:
+    from retcon.lakehouse.samples import Samples
+
+Json = dict[str, Any]
+
+
+def error_result(error: RetconError) -> Json:
+    """What happened, what state things are in, what to do next."""
+    told: Json = {"code": error.code, "message": error.message, "state": error.state, "next": error.next}
+    if isinstance(error, ProjectInvalid):
+        told["problems"] = [asdict(problem) for problem in error.problems]
+    return told
+
+
+def new_project_result(folder: Path, files: Iterable[Path], samples: Samples) -> Json:
+    return {
+        "folder": str(folder.absolute()),
+        "files": [str(file) for file in files],
+        "tables": list(samples.tables),
+        "first": _day(samples.first),
+        "last": _day(samples.last),
+        "next": list(next_commands(folder, samples)),
+    }
+
+
+def check_result(report: CheckReport) -> Json:
+    return {
+        "project": report.project.settings.name,
+        "timezone": report.project.settings.timezone,
+        "models": [_model(model) for model in report.models],
+        "later": [asdict(key) for key in report.later],
+    }
+
+
+def _model(model: Model) -> Json:
+    return {
+        "name": model.name,
+        "path": model.path,
+        "description": model.description,
+        "owner": model.owner,
+        "tags": list(model.tags),
+        "slices": {
+            "by": model.slicing.by,
+            "every": model.grain.value,
+            "start": None if model.slicing.start is None else _day(model.slicing.start),
+        },
+        "key": list(model.key),
+        "inputs": [_input(i) for i in model.inputs],
+        "after": list(model.after),
+        "in_waves": model.batching.is_sliceable,
+        "slice_by_slice": list(model.batching.reasons),
+        "gates": [gate.name for gate in model.gates],
+        "consumers": list(model.consumers),
+        "retention_days": model.retention_days,
+        "code": model.fingerprint,
+    }
+
+
+def _input(i: Input) -> Json:
+    return {
+        "name": i.name,
+        "table": i.table,
+        "time": i.time,
+        "lookback": i.lookback,
+        "lookahead": i.lookahead,
+        "on_change": i.on_change.value,
+    }
+
+
+def rendering_result(rendering: Rendering) -> Json:
+    return {
+        "model": rendering.model.name,
+        "slices": rendering.slices.text,
+        "jobs": len(rendering.jobs),
+        "inputs": [
+            {
+                "name": each.input.name,
+                "table": each.read.table,
+                "view": each.view,
+                "snapshot": _id(each.read.snapshot_id),
+                "slices": None if each.read.slices is None else each.read.slices.text,
+                "filter": each.filter,
+            }
+            for each in rendering.inputs
+        ],
+        "parameters": {key: _plain(value) for key, value in rendering.parameters.items()},
+        "output_filter": rendering.output_filter,
+        "sql": rendering.text,
+    }
+
+
+def plan_result(plan: Plan, path: Path | None) -> Json:
+    """The document of the plan's file, and where that is; None for a dry run."""
+    return {"file": None if path is None else str(path), "plan": _plan(plan)}
+
+
+def _plan(plan: Plan) -> Json:
+    document = to_document(plan)
+    for model in document["models"]:
+        for each in model["inputs"]:
+            each["snapshot"] = _id(each["snapshot"])
+    return document
+
+
+def run_result(report: RunReport, diff: DiffReport | None, *, code: bool = False, slices: bool = False) -> Json:
+    """One run with everything that was recorded; code and slices where they are asked for."""
+    result = {
+        **_progress(report.progress),
+        "tables": [_table(report.run, model) for model in report.run.tables],
+        "rollback_until": _moment(report.rollback_until),
+        "old_version": report.old_version,
+        "consumers": list(report.run.plan.consumers),
+        "verdicts": verdict_results(report.verdicts),
+        "waves": [_wave(wave) for wave in report.waves],
+        "totals": _totals(report.run),
+        "record": {
+            "events": [
+                {"number": e.number, "at": e.at, "who": e.who, "kind": e.kind, "hash": e.hash} for e in report.events
+            ],
+            "sound": report.broken_link is None,
+            "broken_at": report.broken_link,
+        },
+        "plan": _plan(report.run.plan),
+    }
+    if diff is not None:
+        result["diff"] = [_model_diff(model, slices=False) for model in diff.models]
+    if code:
+        result["code"] = dict(report.code)
+    if slices:
+        result["slices"] = [
+            {**asdict(each), "state": each.state.value, "metrics": _pairs(each.metrics)} for each in report.slices
+        ]
+    return result
+
+
+def verdict_results(verdicts: Sequence[RecordedVerdict]) -> list[Json]:
+    return [
+        {
+            "model": each.verdict.model,
+            "gate": each.verdict.gate,
+            "kind": each.verdict.kind,
+            "passed": each.verdict.passed,
+            "holds": each.holds,
+            "override": each.override,
+            "summary": each.verdict.summary,
+            "findings": [asdict(finding) for finding in each.verdict.findings],
+        }
+        for each in verdicts
+    ]
+
+
+def _run(run: Run) -> Json:
+    return {
+        "run": run.id,
+        "kind": run.kind,
+        "state": run.state.value,
+        "reason": run.plan.reason,
+        "by": run.by,
+        "models": [model.name for model in run.plan.models],
+        "start": run.plan.request.start,
+        "end": run.plan.request.end,
+        "created": _moment(run.created),
+        "updated": _moment(run.updated),
+        "published": _moment(run.published),
+        "rolled_back": _moment(run.rolled_back),
+        "why_ended": run.why_ended,
+    }
+
+
+def _progress(progress: RunProgress) -> Json:
+    staged = {
+        "slices": progress.slices,
+        "done": progress.done,
+        "empty": progress.empty,
+        "rows": progress.rows,
+    }
+    return {**_run(progress.run), "staged": staged}
+
+
+def _table(run: Run, model: str) -> Json:
+    table = run.tables[model]
+    return {
+        "table": table.table,
+        "base_snapshot": _id(table.base_snapshot),
+        "proven_snapshot": _id(table.head),
+        "published_snapshot": _id(table.published_snapshot),
+        "made": table.made,
+    }
+
+
+def _wave(wave: RecordedWave) -> Json:
+    return {**asdict(wave), "state": wave.state.value, "snapshot_id": _id(wave.snapshot_id)}
+
+
+def _totals(run: Run) -> Json:
+    return {model: _pairs(pairs) for model, pairs in run.totals.items()}
+
+
+def _pairs(pairs: Mapping[str, tuple[str | None, str | None]]) -> Json:
+    return {name: {"old": old, "new": new} for name, (old, new) in pairs.items()}
+
+
+def diff_result(report: DiffReport, model: str | None) -> Json:
+    return {
+        **_run(report.run),
+        "compared": "before and published" if report.is_published else "production and staged",
+        "diff": [_model_diff(each, slices=True) for each in report.models if model in (None, each.model)],
+    }
+
+
+def _model_diff(diff: ModelDiff, *, slices: bool) -> Json:
+    result: Json = {
+        "model": diff.model,
+        "slices_changed": diff.changed,
+        "rows": _change(diff.rows),
+        "totals": {name: _change(pair) for name, pair in diff.totals.items()},
+    }
+    if slices:
+        result["slices"] = [
+            {
+                "slice": each.slice,
+                "rows": _change(each.rows),
+                "metrics": {name: _change(pair) for name, pair in each.metrics.items()},
+                "same_content": each.same_content,
+            }
+            for each in diff.slices
+        ]
+    return result
+
+
+def _change(pair: Change) -> Json:
+    return {"old": _plain(pair.old), "new": _plain(pair.new), "relative": _plain(pair.relative)}
+
+
+def undone_result(undone: Undone) -> Json:
+    stale = [{"model": model, "slices": slices, "run": run} for model, slices, run in undone.stale]
+    return {**_run(undone.run), "tables": [_table(undone.run, model) for model in undone.run.tables], "stale": stale}
+
+
+def cancelled_result(run: Run) -> Json:
+    return _run(run)
+
+
+def status_result(report: Sequence[ModelStatus]) -> Json:
+    return {"models": [_status(each) for each in report]}
+
+
+def _status(status: ModelStatus) -> Json:
+    return {
+        "model": status.model,
+        "slices": status.slices.text,
+        "slice_count": len(status.slices),
+        "rows": status.rows,
+        "published": None if status.published is None else _run(status.published),
+        "in_flight": [_progress(each) for each in status.in_flight],
+    }
+
+
+def history_result(runs: Sequence[RunProgress]) -> Json:
+    return {"runs": [_progress(each) for each in runs]}
+
+
+def model_result(report: ModelReport) -> Json:
+    return {
+        **_model(report.model),
+        "readers": list(report.readers),
+        "status": _status(report.status),
+        "runs": [_run(run) for run in report.runs],
+    }
+
+
+def _plain(value: object) -> Any:
+    match value:
+        case Decimal():
+            return str(value)
+        case datetime():
+            return _moment(value)
+        case date():
+            return _day(value)
+        case _:
+            return value
+
+
+def _moment(at: datetime | None) -> str | None:
+    return None if at is None else at.astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+
+def _day(day: date) -> str:
+    return day.isoformat()
+
+
+def _id(snapshot: int | None) -> str | None:
+    return None if snapshot is None else str(snapshot)

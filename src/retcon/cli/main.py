@@ -1,0 +1,108 @@
+"""The command line's entry: parses arguments, runs one command, answers with an exit code."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from retcon import __version__
+from retcon.cli import failures
+from retcon.cli.apply import apply
+from retcon.cli.cancel import cancel
+from retcon.cli.check import check
+from retcon.cli.diff import diff
+from retcon.cli.history import history
+from retcon.cli.init import init
+from retcon.cli.plan import plan
+from retcon.cli.render import render
+from retcon.cli.rollback import rollback
+from retcon.cli.show import show
+from retcon.cli.status import status
+from retcon.cli.terminals import Terminal
+from retcon.errors import RetconError
+
+_COMPLETION = "_RETCON_COMPLETE"
+
+
+def application() -> typer.Typer:
+    """All commands, in the order of a correction. A command is registered when it works, not before."""
+    app = typer.Typer(
+        name="retcon",
+        rich_markup_mode=None,  # plain help: it loads fast and reads well everywhere
+        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+    )
+    app.callback(invoke_without_command=True)(_retcon)
+    for command in (init, check, render, plan, apply, diff, rollback, cancel, status, history, show):
+        app.command()(command)
+    return app
+
+
+def _retcon(
+    context: typer.Context, version: Annotated[bool, typer.Option("--version", help="Show the version.")] = False
+) -> None:
+    """Rewrite the history of Spark + Iceberg tables: plan, stage, prove, publish in one atomic step, roll back.
+
+    Start with `retcon init shop`, or read docs/reference/cli.md.
+    """
+    if version:
+        typer.echo(f"retcon {__version__}")
+        raise typer.Exit
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+def run(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code; may be called again and again in one process."""
+    if _COMPLETION in os.environ and argv is None:
+        application()(prog_name="retcon")  # the shell asks what could follow; never returns
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    name = next((word for word in arguments if not word.startswith("-")), None)
+    terminal = Terminal(command=name, as_json="--json" in arguments)
+    try:
+        code = _answered(arguments, terminal)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _let_go_of_stdout()
+        return 0
+    return code
+
+
+def _answered(arguments: list[str], terminal: Terminal) -> int:
+    try:
+        return _invoked(arguments, terminal)
+    except RetconError as error:
+        return failures.tell(error, terminal)
+    except typer.TyperException as error:
+        return failures.tell(failures.usage_error(error, terminal.command), terminal)
+    except (KeyboardInterrupt, typer.Abort):
+        return failures.tell(failures.interrupted(), terminal)
+    except BrokenPipeError:
+        raise
+    except Exception as error:
+        if os.environ.get("RETCON_DEBUG"):
+            raise
+        return failures.tell(failures.unexpected(error, terminal), terminal)
+
+
+def _invoked(arguments: list[str], terminal: Terminal) -> int:
+    # Not through typer's own main: it would answer errors and interrupts itself, and swap the process's streams.
+    command = typer.main.get_command(application())
+    try:
+        with command.make_context("retcon", arguments, obj=terminal) as context:
+            command.invoke(context)
+    except typer.Exit as end:
+        return end.exit_code
+    return 0
+
+
+def _let_go_of_stdout() -> None:
+    """Whoever read our output went away: let nothing fail on what is still buffered."""
+    try:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except (OSError, ValueError):
+        # not a real file, as in tests: nothing is buffered for a descriptor
+        return

@@ -1,0 +1,151 @@
+"""`retcon plan`: what a correction covers, reads and costs, written down for review."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass, replace
+from datetime import date
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from retcon.cli.arguments import End, Json, ProjectFolder, Select, Start
+from retcon.cli.json_output import plan_result
+from retcon.cli.terminals import terminal_of, zone_of
+from retcon.cli.views.plans import plan_view
+from retcon.core.intervals import parse_date
+from retcon.core.plans import Plan
+from retcon.errors import BadArguments
+from retcon.flow.plan import Ask
+from retcon.wiring import Workspace, new_suffix
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Wish:
+    """The options as they were typed."""
+
+    select: tuple[str, ...]
+    exclude: tuple[str, ...]
+    start: date | None
+    end: date | None
+    reason: str | None
+    downstream: bool
+    allow_missing_source: bool
+    wave: int | None
+
+
+def plan(
+    context: typer.Context,
+    select: Select = None,
+    start: Start = None,
+    end: End = None,
+    reason: Annotated[str | None, typer.Option("--reason", help="Why history is rewritten. Required.")] = None,
+    also: Annotated[
+        list[str] | None, typer.Option("--select", metavar="SELECT", help="The same as SELECT; may be repeated.")
+    ] = None,
+    exclude: Annotated[
+        list[str] | None, typer.Option("--exclude", metavar="SELECT", help="Leave these out; may be repeated.")
+    ] = None,
+    no_downstream: Annotated[
+        bool, typer.Option("--no-downstream", help="Leave published readers as they are: they become stale.")
+    ] = False,
+    allow_missing_source: Annotated[
+        bool, typer.Option("--allow-missing-source", help="Plan although inputs don't hold the whole range.")
+    ] = False,
+    wave: Annotated[
+        int | None, typer.Option("--wave", min=1, metavar="N", help="Slices that one Spark job computes, at most.")
+    ] = None,
+    refresh: Annotated[
+        str | None,
+        typer.Option("--refresh", metavar="FILE", help="Plan what this plan asked for again, under a new id."),
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and write nothing at all.")] = False,
+    project: ProjectFolder = None,
+    as_json: Json = False,
+) -> None:
+    """Work out what a correction covers and write it to backfills/<id>.yaml, for review.
+
+    Dates are inclusive; without them each model's whole history is planned. Published models that read what changes
+    are included. Nothing is computed and no Spark is started: `retcon apply` runs the plan.
+
+    \b
+    Example:
+      retcon plan mart.fct_daily_revenue -s 2025-10-25 -e 2026-01-22 --reason "rates of the wrong day"
+    """
+    terminal = terminal_of(context, as_json=as_json)
+    wish = _Wish(
+        select=(*(select or ()), *(also or ())),
+        exclude=tuple(exclude or ()),
+        start=parse_date(start, "--start") if start is not None else None,
+        end=parse_date(end, "--end") if end is not None else None,
+        reason=reason,
+        downstream=not no_downstream,
+        allow_missing_source=allow_missing_source,
+        wave=wave,
+    )
+    workspace = terminal.workspace(project)
+    ask = _new_ask(wish, workspace) if refresh is None else _ask_again(refresh, wish, workspace)
+    made = with_command(workspace.planner.plan(ask), ask.wave)
+    path = None if dry_run else workspace.write_plan(made)
+    settings = workspace.project.settings
+    terminal.report(
+        lambda: plan_result(made, path),
+        lambda: plan_view(made, settings, zone_of(workspace), shown_file(path)),
+    )
+
+
+def _new_ask(wish: _Wish, workspace: Workspace) -> Ask:
+    return Ask(
+        select=wish.select,
+        exclude=wish.exclude,
+        reason=wish.reason or "",
+        command="",
+        by=workspace.who,
+        now=workspace.clock(),
+        suffix=new_suffix(),
+        start=wish.start,
+        end=wish.end,
+        downstream=wish.downstream,
+        allow_missing_source=wish.allow_missing_source,
+        wave=wish.wave,
+    )
+
+
+def _ask_again(refresh: str, wish: _Wish, workspace: Workspace) -> Ask:
+    """The request of an earlier plan, for things as they are now."""
+    if wish.select or wish.exclude or wish.start or wish.end:
+        raise BadArguments(
+            "--refresh asks for what the earlier plan asked for, and other models or dates were given",
+            next="leave out the models and dates, or plan without --refresh",
+        )
+    old = workspace.read_plan(refresh)
+    return replace(
+        _new_ask(wish, workspace),
+        select=old.request.models,
+        reason=old.reason if wish.reason is None else wish.reason,
+        start=parse_date(old.request.start, "start"),
+        end=parse_date(old.request.end, "end"),
+        downstream=old.request.downstream and wish.downstream,
+        allow_missing_source=old.request.allow_missing_source or wish.allow_missing_source,
+        refreshes=old.id,
+    )
+
+
+def with_command(made: Plan, wave: int | None) -> Plan:
+    """The plan with the command that asks for it again: models and dates resolved, ready to be pasted."""
+    request = made.request
+    words = ["retcon", "plan", *request.models, "--start", request.start, "--end", request.end]
+    words += ["--no-downstream"] if not request.downstream else []
+    words += ["--allow-missing-source"] if request.allow_missing_source else []
+    words += ["--wave", str(wave)] if wave is not None else []
+    words += ["--reason", made.reason]
+    return replace(made, request=replace(request, command=shlex.join(words)))
+
+
+def shown_file(path: Path | None) -> str | None:
+    """The file as it is typed from here."""
+    if path is None:
+        return None
+    here = Path.cwd()
+    return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)

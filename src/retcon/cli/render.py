@@ -1,0 +1,126 @@
+"""`retcon render`: the SQL that will run."""
+
+from __future__ import annotations
+
+from datetime import date, timedelta
+from typing import Annotated
+
+import typer
+
+from retcon.cli.arguments import End, Json, ProjectFolder, Start
+from retcon.cli.json_output import rendering_result
+from retcon.cli.terminals import terminal_of
+from retcon.cli.views.sql import RenderedInput, Rendering, rendering_text
+from retcon.core.intervals import Interval, parse_date
+from retcon.core.jobs import Read
+from retcon.core.models import Input, Model
+from retcon.core.planning import asked_interval
+from retcon.core.plans import Plan, Request
+from retcon.core.queries import patched
+from retcon.core.runs import Run, RunState
+from retcon.core.slices import SliceSet
+from retcon.core.waves import cut_waves
+from retcon.flow.context import parameters_of, read_of
+from retcon.wiring import Workspace, slice_predicate
+
+
+def render(
+    context: typer.Context,
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="The model's name.", show_default=False)],
+    start: Start = None,
+    end: End = None,
+    project: ProjectFolder = None,
+    as_json: Json = False,
+) -> None:
+    """Show the SQL that will run: the model's text over its inputs, each cut to the slices that are read.
+
+    Without dates the slice of yesterday is shown. Starts no Spark; what is printed is SQL that Spark takes.
+
+    \b
+    Example:
+      retcon render mart.fct_daily_revenue --start 2026-01-01 --end 2026-01-07
+    """
+    terminal = terminal_of(context, as_json=as_json)
+    workspace = terminal.workspace(project)
+    found = workspace.project.graph.model(model)
+    rendering = _rendering(workspace, found, _interval(workspace, start, end))
+    if terminal.as_json:
+        terminal.document({"result": rendering_result(rendering)})
+    else:
+        terminal.out.print(rendering_text(rendering), soft_wrap=True)
+
+
+def _interval(workspace: Workspace, start: str | None, end: str | None) -> Interval:
+    """The days asked for; one date alone means that day, none means yesterday."""
+    now = workspace.clock()
+    first = parse_date(start, "--start") if start is not None else None
+    last = parse_date(end, "--end") if end is not None else None
+    day: date = first or last or (now - timedelta(days=1)).date()
+    return asked_interval(first or day, last or day, now)
+
+
+def _rendering(workspace: Workspace, model: Model, interval: Interval) -> Rendering:
+    """The first job of the range, as `apply` would build it."""
+    waves = cut_waves(
+        SliceSet.covering(model.grain, interval),
+        most=model.replay.wave if model.batching.is_sliceable else 1,
+        contiguous=model.needs_contiguous_waves,
+        bytes_of=lambda _: 0,
+    )
+    facts = {i.table: workspace.tables.facts(i.table) for i in model.inputs}
+    snapshots = {table: found.snapshot_id if found is not None else None for table, found in facts.items()}
+    inputs: list[RenderedInput] = []
+    for i in model.inputs:
+        read = read_of(i, waves[0], snapshots)
+        column = found.column(i.time) if i.time and (found := facts[i.table]) is not None else None
+        inputs.append(
+            RenderedInput(
+                input=i,
+                read=read,
+                view=_view_name(i),
+                filter=_filter(read, column.type if column is not None else "date"),
+                exists=facts[i.table] is not None,
+                is_model=i.table in workspace.project.graph.models,
+            )
+        )
+    bound = parameters_of(_unopened(workspace, interval), waves[0], workspace.project.settings.params)
+    return Rendering(
+        model=model,
+        catalog=workspace.project.settings.catalog.name,
+        jobs=waves,
+        inputs=tuple(inputs),
+        text=patched(model.query, {i.name: _view_name(i) for i in model.inputs}),
+        parameters={key: value for key, value in bound.items() if key in model.query.parameters},
+        output_filter=slice_predicate(model.slicing.by, "date", waves[0]) if model.filters_output else None,
+    )
+
+
+def _view_name(i: Input) -> str:
+    """Readable here; the real ones also carry the job's name, since several run at once."""
+    return "retcon_" + i.name.replace(".", "_")
+
+
+def _filter(read: Read, type: str) -> str | None:
+    if read.time is None or read.slices is None:
+        return None
+    return slice_predicate(read.time, type, read.slices)
+
+
+def _unopened(workspace: Workspace, interval: Interval) -> Run:
+    """A run that nobody opens: it only lends its moment to `:run_ts`."""
+    now = workspace.clock()
+    request = Request(models=(), start="", end="", command="")
+    plan = Plan(
+        id="render",
+        reason="",
+        created=now,
+        by=workspace.who,
+        request=request,
+        interval=interval,
+        timezone=workspace.project.settings.timezone,
+        models=(),
+        outside=(),
+        settings="",
+        limits={},
+    )
+    return Run(id=plan.id, kind="render", state=RunState.PLANNED, plan=plan, by=plan.by, created=now, updated=now)

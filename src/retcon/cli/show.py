@@ -1,0 +1,56 @@
+"""`retcon show`: everything about one run, or one model."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from retcon.cli.arguments import Json, ProjectFolder
+from retcon.cli.json_output import model_result, run_result
+from retcon.cli.terminals import Terminal, terminal_of, zone_of
+from retcon.cli.views.models import model_view
+from retcon.cli.views.runs import code_text, run_view
+from retcon.wiring import Workspace
+
+
+def show(
+    context: typer.Context,
+    subject: Annotated[
+        str, typer.Argument(metavar="RUN|MODEL", help="A run's id, or a model's name.", show_default=False)
+    ],
+    code: Annotated[bool, typer.Option("--code", help="Print the code that the run was opened with.")] = False,
+    slices: Annotated[bool, typer.Option("--slices", help="List every slice of the run.")] = False,
+    project: ProjectFolder = None,
+    as_json: Json = False,
+) -> None:
+    """Tell everything about one run (why, state, tables, verdicts, waves, record), or about one model.
+
+    \b
+    Example:
+      retcon show 20260122_fct_daily_revenue_k3f9 --slices
+    """
+    terminal = terminal_of(context, as_json=as_json)
+    workspace = terminal.workspace(project)
+    if subject in workspace.project.graph.models:
+        _show_model(subject, workspace, terminal)
+    else:
+        _show_run(subject, workspace, terminal, code=code, slices=slices)
+
+
+def _show_model(name: str, workspace: Workspace, terminal: Terminal) -> None:
+    report = workspace.teller.show_model(name)
+    settings = workspace.project.settings
+    terminal.report(lambda: model_result(report), lambda: model_view(report, settings.consumers, zone_of(workspace)))
+
+
+def _show_run(name: str, workspace: Workspace, terminal: Terminal, *, code: bool, slices: bool) -> None:
+    teller = workspace.teller
+    report = teller.show_run(teller.run(name))
+    if code and not terminal.as_json:
+        terminal.out.print(code_text(report), soft_wrap=True)
+        return
+    terminal.report(
+        lambda: run_result(report, None, code=code, slices=slices),
+        lambda: run_view(report, zone_of(workspace), all_slices=slices),
+    )

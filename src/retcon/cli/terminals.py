@@ -1,0 +1,97 @@
+"""Where a command writes: its report to stdout, everything else to stderr."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, cast
+
+import typer
+from rich.console import Console, RenderableType
+from rich.text import Text
+
+from retcon.cli.figures import Zone
+from retcon.cli.streams import showable
+from retcon.wiring import Workspace, find_root
+
+_WIDTH = 120
+"""Columns where the output goes to a file or a pipe."""
+
+_LEAST_WIDTH = 80
+_VERSION = 1
+
+Result = Mapping[str, Any]
+
+
+class Terminal:
+    """One call of the command line: its streams, and what of it later steps must know."""
+
+    def __init__(self, *, command: str | None, as_json: bool) -> None:
+        self.command = command
+        self.as_json = as_json
+        self.root: Path | None = None
+        self.evidence: Result = {}
+        """What a machine should get along with an error."""
+        self.out = _fitted(_Report(file=showable(sys.stdout), highlight=False, markup=False, emoji=False))
+        self.err = _fitted(_Aside(file=showable(sys.stderr), highlight=False, markup=False, emoji=False))
+
+    def workspace(self, project: Path | None) -> Workspace:
+        """The project that the command is about: the folder given, else the one around here."""
+        self.root = find_root(Path.cwd()) if project is None else project.absolute()
+        return Workspace(self.root)
+
+    def report(self, result: Callable[[], Result], view: Callable[[], RenderableType]) -> None:
+        """What the command is for: one JSON document, or a view for people."""
+        if self.as_json:
+            self.document({"result": result()})
+        else:
+            self.out.print(view())
+
+    def document(self, body: Mapping[str, Any]) -> None:
+        """The one JSON document of this call."""
+        document = {"version": _VERSION, "command": self.command, **body}
+        knows_all = (getattr(sys.stdout, "encoding", None) or "").lower().startswith("utf")
+        sys.stdout.write(json.dumps(document, ensure_ascii=not knows_all, indent=2) + "\n")
+
+    def say(self, text: str | Text) -> None:
+        """A word beside the report, for the person who waits."""
+        self.err.print(text, soft_wrap=True)
+
+
+def terminal_of(context: typer.Context, *, as_json: bool) -> Terminal:
+    """The terminal that this call began with; now that its arguments are parsed, `--json` isn't guessed any more."""
+    terminal = cast(Terminal, context.obj)
+    terminal.as_json = as_json
+    return terminal
+
+
+def zone_of(workspace: Workspace) -> Zone:
+    """The project's time zone."""
+    return Zone(workspace.project.settings.timezone)
+
+
+class _Report(Console):
+    """Where a report goes. Whoever closes the pipe has read enough, and the command ends."""
+
+    def on_broken_pipe(self) -> None:
+        # rich would end the whole process here, which isn't ours when we are called from another program
+        raise BrokenPipeError
+
+
+class _Aside(Console):
+    """Words beside the report. Nobody needs to listen: a run goes on without."""
+
+    def on_broken_pipe(self) -> None:
+        self.quiet = True
+
+
+def _fitted(console: Console) -> Console:
+    if not console.is_terminal and "COLUMNS" not in os.environ:
+        console.width = _WIDTH
+    elif console.width < _LEAST_WIDTH:
+        # The terminal itself wraps longer lines: better than tables with half of every name.
+        console.width = _LEAST_WIDTH
+    return console

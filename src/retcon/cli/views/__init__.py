@@ -1,0 +1,1 @@
+"""Report values as rich renderables: nothing here prints or asks."""

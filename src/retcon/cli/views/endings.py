@@ -1,0 +1,62 @@
+"""Runs that were undone or given up: what is, and what isn't."""
+
+from __future__ import annotations
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from retcon.cli.figures import counted
+from retcon.cli.views.parts import QUIET, STRONG, bullets, command, facts, name, prose, section, stack, table, title
+from retcon.cli.views.states import state_text
+from retcon.core.runs import Run
+from retcon.flow.rollback import Undone
+
+
+def undone_view(undone: Undone) -> RenderableType:
+    """What a rollback did, and what stands on what it undid."""
+    run = undone.run
+    tables = [each.table for each in run.tables.values()]
+    emptied = [each.table for each in run.tables.values() if each.base_snapshot is None]
+    done = [f"{', '.join(tables)}: as before the publish, in one step"]
+    if emptied:
+        done.append(f"{', '.join(emptied)}: had no history before, so it is there without rows")
+    done.append(f"{counted(run.plan.slices, 'slice')} are held until a new plan covers them")
+    return stack(
+        [
+            title("Run", Text(run.id, style=STRONG), state_text(run.state)),
+            bullets(done),
+            _stale(undone),
+            Text(),
+            facts([("again", _replan(run))]),
+        ]
+    )
+
+
+def _stale(undone: Undone) -> RenderableType:
+    if not undone.stale:
+        return bullets(["no later publish was computed from it"])
+    rows = [(model, slices, Text(run, style=QUIET)) for model, slices, run in undone.stale]
+    return section(
+        "Stale: computed from what was undone", table((name("model"), prose("slices"), name("published by")), rows)
+    )
+
+
+def cancelled_view(run: Run) -> RenderableType:
+    """What is left of a run that was given up: its record."""
+    done = [
+        "nothing of it was ever visible; production is untouched",
+        "its branches are dropped, and so are tables that were made for it and never written",
+        "its record stays in the ledger",
+    ]
+    return stack(
+        [
+            title("Run", Text(run.id, style=STRONG), state_text(run.state)),
+            bullets(done),
+            Text(),
+            facts([("again", _replan(run))]),
+        ]
+    )
+
+
+def _replan(run: Run) -> Text:
+    return command("retcon plan --refresh", run.id)

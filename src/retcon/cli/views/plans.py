@@ -1,0 +1,159 @@
+"""Plans: what a reviewer has to see, on one page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from retcon.cli.figures import NONE, Zone, count, counted, size, slices
+from retcon.cli.views.parts import (
+    GOOD,
+    QUIET,
+    STRONG,
+    WARN,
+    Cell,
+    bullets,
+    command,
+    consumer,
+    facts,
+    name,
+    number,
+    prose,
+    section,
+    stack,
+    table,
+    title,
+)
+from retcon.core.plans import Origin, Plan, PlannedInput, PlannedModel
+from retcon.core.projects import Settings
+
+_ORIGINS = {Origin.SOURCE: "source", Origin.MODEL: "published", Origin.RUN: "this run"}
+
+
+def plan_view(plan: Plan, settings: Settings, zone: Zone, file: str | None) -> RenderableType:
+    """The whole plan; `file` is where it was written, None for a dry run."""
+    return stack(
+        [
+            title("Plan", Text(plan.id, style=STRONG)) if file else title("Plan", Text("dry run", style=WARN)),
+            facts(_header(plan, zone)),
+            section("Models", _models(plan)),
+            section("Reads", _inputs(plan)),
+            section("Gates", _gates(plan)),
+            _consumers(plan, settings),
+            _outside(plan),
+            section("Notes", bullets(plan.notes)) if plan.notes else None,
+            Text(),
+            facts(_footer(plan, file)),
+        ]
+    )
+
+
+def _header(plan: Plan, zone: Zone) -> Iterator[tuple[str, RenderableType]]:
+    days = (plan.interval.end - plan.interval.start).days
+    yield "why", plan.reason
+    yield "range", f"{plan.request.start} to {plan.request.end}, both included ({counted(days, 'day')})"
+    yield "", Text(f"{plan.interval} UTC; times are shown in {plan.timezone}", style=QUIET)
+    yield "by", f"{plan.by}, {zone.named(plan.created)}"
+    if plan.request.refreshes:
+        yield "renews", plan.request.refreshes
+
+
+def _models(plan: Plan) -> RenderableType:
+    heads = (name("model"), name("why"), number("slices"), name("range"), number("waves"), prose())
+    return table(heads, (_model_row(model) for model in plan.models))
+
+
+def _model_row(model: PlannedModel) -> tuple[Cell, ...]:
+    remarks: list[Text] = []
+    if model.is_new:
+        remarks.append(Text("new", style=GOOD))
+    if model.open:
+        remarks.append(Text(f"open: {slices(model.open)}", style=WARN))
+    if model.one_by_one:
+        remarks.append(Text.assemble(("slice by slice", WARN), (f": {'; '.join(model.one_by_one)}", QUIET)))
+    return (
+        model.name,
+        model.role.value,
+        count(len(model.slices)),
+        slices(model.slices, 2),
+        count(len(model.waves)),
+        Text("; ").join(remarks),
+    )
+
+
+def _inputs(plan: Plan) -> RenderableType:
+    heads = (
+        name("model"),
+        name("table"),
+        name("from"),
+        number("slices"),
+        number("files"),
+        number("rows"),
+        number("bytes"),
+        prose("missing"),
+    )
+    return table(heads, (row for model in plan.models for row in _input_rows(model)))
+
+
+def _input_rows(model: PlannedModel) -> Iterator[tuple[Cell, ...]]:
+    for position, each in enumerate(model.inputs):
+        yield (
+            model.name if position == 0 else "",
+            each.table,
+            _ORIGINS[each.origin],
+            "whole" if each.slices is None else count(len(each.slices)),
+            *_amounts(each),
+            Text(slices(each.missing), style=WARN) if each.missing else Text(NONE, style=QUIET),
+        )
+
+
+def _amounts(each: PlannedInput) -> tuple[str, str, str]:
+    """What this run makes itself isn't there to be counted yet."""
+    if each.origin is Origin.RUN and not each.files:
+        return NONE, NONE, NONE
+    return count(each.files), count(each.rows), size(each.bytes)
+
+
+def _gates(plan: Plan) -> RenderableType:
+    rows = [(model.name, ", ".join(model.gates) or NONE) for model in plan.models]
+    always = Text("always: schema, outside_scope, empty, parity", style=QUIET)
+    return stack([table((name(), prose()), rows), always])
+
+
+def _consumers(plan: Plan, settings: Settings) -> RenderableType | None:
+    if not plan.consumers:
+        return None
+    rows = [
+        (consumer(settings.consumers, each), ", ".join(m.name for m in plan.models if each in m.consumers))
+        for each in plan.consumers
+    ]
+    return section("Consumers", table((name(), prose("", QUIET)), rows))
+
+
+def _outside(plan: Plan) -> RenderableType | None:
+    if not plan.outside:
+        return None
+    return section("Outside this plan", table((name(), prose()), [(each.model, each.why) for each in plan.outside]))
+
+
+def _footer(plan: Plan, file: str | None) -> Iterator[tuple[str, RenderableType]]:
+    most = plan.limits
+    amounts = [f"{count(plan.slices)} of at most {count(most['slices'])} slices" if "slices" in most else ""]
+    amounts.append(counted(plan.waves, "wave"))
+    read = f"reads {count(plan.rows)} rows, {size(plan.bytes)}"
+    amounts.append(read + (f" of at most {size(most['bytes'])}" if "bytes" in most else ""))
+    yield "estimate", "; ".join(filter(None, amounts))
+    yield "publish", guarantee(len(plan.models))
+    if file is None:
+        yield "written", Text("nothing: this was a dry run", style=WARN)
+        return
+    yield "written", file
+    yield "next", command("retcon apply", plan.id)
+
+
+def guarantee(tables: int) -> str:
+    """What publishing promises with a catalog in a SQL database."""
+    what = "the table" if tables == 1 else f"all {tables} tables"
+    return f"{what} in one transaction of the catalog's database: visible at once, or not at all"

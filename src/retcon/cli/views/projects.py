@@ -1,0 +1,129 @@
+"""Projects and models, as their files declare them."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from retcon.cli.figures import NONE, counted
+from retcon.cli.views.parts import QUIET, STRONG, WARN, command, facts, indented, name, section, stack, table, title
+from retcon.core.models import Input, Model
+from retcon.core.projects import Project
+
+if TYPE_CHECKING:
+    from retcon.lakehouse.samples import Samples
+
+
+@dataclass(frozen=True, kw_only=True)
+class LaterKey:
+    """A key that is accepted, and that this version doesn't use yet."""
+
+    where: str
+    key: str
+    value: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckReport:
+    """A project without problems."""
+
+    project: Project
+    models: tuple[Model, ...]
+    """Those that were asked for, in running order."""
+    later: tuple[LaterKey, ...]
+
+
+def check_view(report: CheckReport) -> RenderableType:
+    """Every model in running order, and what of the files comes later."""
+    settings = report.project.settings
+    head = title(
+        settings.name,
+        f"{counted(len(report.models), 'model')}, no problems",
+        Text(f"times in {settings.timezone}", QUIET),
+    )
+    if not report.models:
+        hint = Text("no models yet: write one into models/<namespace>/<table>.sql", style=QUIET)
+        return stack([head, indented(hint)])
+    blocks = (_model_block(number, model) for number, model in enumerate(report.models, start=1))
+    return stack([head, *blocks, _later_section(report.later)])
+
+
+def _model_block(number: int, model: Model) -> RenderableType:
+    line = Text.assemble(
+        (f"{number}. ", QUIET), (model.name, STRONG), f"  {slicing_text(model)}, ", batching_text(model)
+    )
+    pairs: list[tuple[str, RenderableType]] = [("reads", stack(map(input_text, model.inputs)))]
+    if model.after:
+        pairs.append(("after", ", ".join(model.after)))
+    pairs.append(("gates", gates_text(gate.name for gate in model.gates)))
+    if model.consumers:
+        pairs.append(("read by", ", ".join(model.consumers)))
+    return stack([Text(), line, indented(facts(pairs), 3)])
+
+
+def slicing_text(model: Model) -> str:
+    """`a slice per day of order_date`."""
+    since = f" since {model.slicing.start}" if model.slicing.start else ""
+    return f"a slice per {model.grain.value} of {model.slicing.by}{since}"
+
+
+def batching_text(model: Model) -> Text:
+    """In waves, or slice by slice and why."""
+    batching = model.batching
+    if not batching.is_sliceable:
+        return Text.assemble(("slice by slice", WARN), (f": {'; '.join(batching.reasons)}", QUIET))
+    wave = f", at most {model.replay.wave} a wave" if model.replay.wave else ""
+    if batching.vouched and batching.reasons:
+        return Text.assemble(f"in waves{wave}", (" (by the author's word: `replay.sliceable`)", QUIET))
+    return Text(f"in waves{wave}")
+
+
+def input_text(i: Input) -> Text:
+    """`raw.orders by order_date, 7 back`."""
+    known_as = f" as {i.name}" if i.name != i.table else ""
+    if i.time is None:
+        return Text.assemble(i.table + known_as, (" whole", QUIET))
+    around = [f"{n} {way}" for n, way in ((i.lookback, "back"), (i.lookahead, "ahead")) if n]
+    return Text.assemble(i.table + known_as, (" ".join(["", "by", i.time]) + "".join(f", {a}" for a in around), QUIET))
+
+
+def gates_text(gates: Iterable[str]) -> str:
+    return ", ".join(gates) or NONE
+
+
+def _later_section(later: tuple[LaterKey, ...]) -> RenderableType | None:
+    if not later:
+        return None
+    rows = [(key.where, key.key, Text(key.value, style=QUIET)) for key in later]
+    return section("Accepted, used by a later version", table((name(), name(), name()), rows))
+
+
+def new_project_view(folder: Path, files: list[Path], samples: Samples) -> RenderableType:
+    """What was written, and the next three things to type."""
+    target = folder.absolute()
+    written = [Text(file.relative_to(target).as_posix()) for file in files if not file.name.startswith(".")]
+    rows = f"{samples.orders:,} orders from {samples.first} to {samples.last}"
+    return stack(
+        [
+            title(f"New project in {folder}"),
+            section("Files", *written),
+            section("Sample tables", Text(f"{', '.join(samples.tables)}: {rows}")),
+            section("Next", *(command(line) for line in next_commands(folder, samples))),
+        ]
+    )
+
+
+def next_commands(folder: Path, samples: Samples) -> tuple[str, str, str]:
+    """How to go on with a new project; the dates are those that its tables hold."""
+    dates = f"--start {samples.first} --end {samples.last}"
+    return (
+        f"cd {shlex.quote(str(folder))} && retcon check",
+        f"retcon plan 'mart.*' {dates} --reason 'first build'",
+        "retcon apply backfills/<id>.yaml",
+    )

@@ -1,0 +1,270 @@
+"""One run: what it did, how it was judged, what became of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from retcon.cli.figures import NONE, Zone, amount, change, count, counted, duration, size
+from retcon.cli.views.parts import (
+    BAD,
+    GOOD,
+    QUIET,
+    STRONG,
+    WARN,
+    Cell,
+    bullets,
+    command,
+    consumer,
+    facts,
+    more,
+    name,
+    number,
+    prose,
+    section,
+    stack,
+    table,
+    title,
+)
+from retcon.cli.views.states import state_text
+from retcon.core.projects import Consumer
+from retcon.core.runs import RecordedSlice, RecordedVerdict, RecordedWave, Run, RunState, ScanEvidence, WaveState
+from retcon.flow.tell import Change, DiffReport, RunReport
+
+_FINDINGS = 3
+_WAVES = 20
+
+Consumers = Mapping[str, Consumer]
+
+
+def applied_view(report: RunReport, diff: DiffReport | None, consumers: Consumers, zone: Zone) -> RenderableType:
+    """What `apply` has to say when it comes to rest."""
+    run = report.run
+    return stack(
+        [
+            title("Run", Text(run.id, style=STRONG), state_text(run.state)),
+            section("Verdicts", verdicts_table(report.verdicts)) if report.verdicts else None,
+            _pruning(report.waves),
+            section("Change", totals_table(diff)) if diff is not None else None,
+            _tables(run) if run.published is not None else None,
+            Text(),
+            facts(_next_steps(report, consumers, zone)),
+        ]
+    )
+
+
+def failed_view(verdicts: Sequence[RecordedVerdict]) -> RenderableType:
+    """The verdicts of a run that may not be published."""
+    return section("Verdicts", verdicts_table(verdicts))
+
+
+def run_view(report: RunReport, zone: Zone, *, all_slices: bool = False) -> RenderableType:
+    """Everything that the ledger knows about a run."""
+    run = report.run
+    return stack(
+        [
+            title("Run", Text(run.id, style=STRONG), state_text(run.state)),
+            facts(_header(report, zone)),
+            _tables(run) if run.tables else None,
+            section("Verdicts", verdicts_table(report.verdicts)) if report.verdicts else None,
+            _waves(report.waves),
+            _pruning(report.waves),
+            _slices(report.slices) if all_slices else None,
+        ]
+    )
+
+
+def code_text(report: RunReport) -> Text:
+    """The code that the run was opened with, model after model."""
+    return Text("\n\n").join(
+        Text("\n").join([Text(f"-- {model}", style=QUIET), Text(text.strip())]) for model, text in report.code.items()
+    )
+
+
+def _header(report: RunReport, zone: Zone) -> Iterator[tuple[str, RenderableType]]:
+    run, plan = report.run, report.run.plan
+    yield "why", plan.reason
+    yield "range", f"{plan.request.start} to {plan.request.end}, both included"
+    yield "by", f"{run.by}, {zone.named(run.created)}"
+    done, empty = report.progress.done, report.progress.empty
+    without = f", {count(empty)} of them empty" if empty else ""
+    yield "staged", f"{count(done)} of {counted(report.progress.slices, 'slice')}{without}"
+    if run.published is not None:
+        yield "published", zone.named(run.published)
+    if run.rolled_back is not None:
+        yield "rolled back", f"{zone.named(run.rolled_back)}: {run.why_ended or NONE}"
+    elif run.why_ended:
+        yield "ended", run.why_ended
+    yield from _ways_back(report, zone)
+    yield "record", _record(report)
+    yield "asked by", Text(plan.request.command, style=QUIET)
+
+
+def _ways_back(report: RunReport, zone: Zone) -> Iterator[tuple[str, RenderableType]]:
+    if report.rollback_until is not None:
+        back = command("retcon rollback", report.run.id, "--reason …")
+        yield "undo", Text.assemble(back, (f"  until {zone.named(report.rollback_until)}", QUIET))
+    if report.old_version is not None:
+        kept = [table.table for table in report.run.tables.values() if table.base_snapshot is not None]
+        reads = [Text(f"SELECT … FROM {each} VERSION AS OF '{report.old_version}'") for each in kept]
+        yield "old version", stack(reads)
+
+
+def _record(report: RunReport) -> Text:
+    if report.broken_link is not None:
+        return Text(f"{counted(len(report.events), 'event')}, broken at event {report.broken_link}", style=BAD)
+    return Text.assemble(f"{counted(len(report.events), 'event')}, ", ("chain sound", GOOD))
+
+
+def verdicts_table(verdicts: Sequence[RecordedVerdict]) -> RenderableType:
+    """Every gate with what came out, and the first things it objects to."""
+    heads = (name("model"), name("gate"), name("verdict"), prose("measured"))
+    rows: list[tuple[Cell, ...]] = []
+    before = ""
+    for each in verdicts:
+        verdict = each.verdict
+        rows.append((verdict.model if verdict.model != before else "", verdict.gate, _sign(each), verdict.summary))
+        rows += [("", "", "", line) for line in _objections(each)]
+        before = verdict.model
+    return table(heads, rows)
+
+
+def _sign(each: RecordedVerdict) -> Text:
+    if each.verdict.passed:
+        return Text("✓ holds", style=GOOD)
+    return Text("✗ failed", style=BAD) if each.override is None else Text("⊘ overridden", style=WARN)
+
+
+def _objections(each: RecordedVerdict) -> Iterator[Text]:
+    if each.override is not None:
+        yield Text(f"answered for: {each.override}", style=WARN)
+    findings = each.verdict.findings
+    for finding in findings[:_FINDINGS]:
+        yield Text(f"{finding.slice or 'in total'}: {finding.text}", style=QUIET)
+    yield from more(len(findings) - _FINDINGS, "finding")
+
+
+def _pruning(waves: Sequence[RecordedWave]) -> RenderableType | None:
+    """What Spark read, against what was in scope and what there is."""
+    sums: dict[tuple[str, str], ScanEvidence] = {}
+    for wave in waves:
+        for scan in wave.scans:
+            before = sums.get((wave.model, scan.input))
+            sums[wave.model, scan.input] = ScanEvidence(
+                input=scan.input,
+                scanned_files=scan.scanned_files + (before.scanned_files if before else 0),
+                scope_files=scan.scope_files + (before.scope_files if before else 0),
+                table_files=max(scan.table_files, before.table_files if before else 0),
+            )
+    if not sums:
+        return None
+    rows = [
+        (
+            model,
+            table_name,
+            Text(count(scan.scanned_files), style=GOOD if scan.scanned_files <= scan.scope_files else WARN),
+            count(scan.scope_files),
+            count(scan.table_files),
+        )
+        for (model, table_name), scan in sums.items()
+    ]
+    heads = (name("model"), name("table"), number("files scanned"), number("in scope"), number("in the table"))
+    return section("Read", table(heads, rows))
+
+
+def totals_table(diff: DiffReport) -> RenderableType:
+    """Old, new and change of rows and of every metric, over all slices together."""
+    rows: list[tuple[Cell, ...]] = []
+    for model in diff.models:
+        measures: dict[str, Change] = {"rows": model.rows, **model.totals}
+        for position, (measure, pair) in enumerate(measures.items()):
+            shown = (amount(pair.old), amount(pair.new), change(pair))
+            rows.append((model.model if position == 0 else "", measure, *shown))
+    return table((name("model"), name("measure"), number("old"), number("new"), number("change")), rows)
+
+
+def _tables(run: Run) -> RenderableType:
+    rows = [
+        (
+            each.table,
+            str(each.base_snapshot) if each.base_snapshot is not None else "made by this run" if each.made else NONE,
+            str(each.published_snapshot) if each.published_snapshot is not None else NONE,
+        )
+        for each in run.tables.values()
+    ]
+    return section("Tables", table((name("table"), name("snapshot before"), name("snapshot published")), rows))
+
+
+def _next_steps(report: RunReport, consumers: Consumers, zone: Zone) -> Iterator[tuple[str, RenderableType]]:
+    run = report.run
+    match run.state:
+        case RunState.PUBLISHED:
+            yield from _ways_back(report, zone)
+            told = [consumer(consumers, each) for each in run.plan.consumers]
+            if told:
+                yield "tell", ", ".join(told)
+            if run.plan.outside:
+                yield "stale", bullets(f"{each.model}: {each.why}" for each in run.plan.outside)
+            yield "look", command("retcon diff", run.id)
+        case RunState.PROVEN:
+            yield "look", command("retcon diff", run.id)
+            yield "next", Text.assemble(command("retcon apply", run.id), ("  publishes it", QUIET))
+        case _:
+            yield "next", Text.assemble(command("retcon apply", run.id), ("  goes on from here", QUIET))
+
+
+def _waves(waves: Sequence[RecordedWave]) -> RenderableType | None:
+    if not waves:
+        return None
+    first = sorted(waves, key=lambda wave: wave.state is not WaveState.FAILED)[:_WAVES]
+    rows: list[tuple[Cell, ...]] = [
+        (
+            wave.model,
+            count(wave.wave),
+            wave.slices,
+            Text(wave.state.value, style={WaveState.DONE: GOOD, WaveState.FAILED: BAD}.get(wave.state, QUIET)),
+            count(wave.attempts),
+            NONE if wave.seconds is None else duration(wave.seconds),
+            Text(wave.error or "", style=BAD),
+        )
+        for wave in first
+    ]
+    heads = (
+        name("model"),
+        number("wave"),
+        prose("slices"),
+        name("state"),
+        number("attempts"),
+        number("took"),
+        prose(),
+    )
+    return section("Waves", table(heads, rows), *more(len(waves) - _WAVES, "wave", "--json has them all"))
+
+
+def _slices(slices: Sequence[RecordedSlice]) -> RenderableType:
+    rows: list[tuple[Cell, ...]] = [
+        (
+            each.model,
+            each.slice,
+            count(each.wave),
+            each.state.value,
+            count(each.rows),
+            NONE if each.bytes is None else size(each.bytes),
+            count(each.files),
+            Text((each.checksum or NONE)[:12], style=QUIET),
+        )
+        for each in slices
+    ]
+    heads = (
+        name("model"),
+        name("slice"),
+        number("wave"),
+        name("state"),
+        number("rows"),
+        number("bytes"),
+        number("files"),
+        name("checksum"),
+    )
+    return section("Slices", table(heads, rows))

@@ -1,0 +1,173 @@
+"""A model's SQL, read without Spark: its inputs, its columns, whether its slices are independent, what is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from retcon.core.models import Input, Slicing
+from retcon.core.queries import Batching, Query
+from retcon.core.suggestions import did_you_mean
+from retcon.project.lints import hidden_names, output_problems, parameter_problems, variations
+from retcon.project.metrics import read_metric
+from retcon.project.sql.batching import judge_batching
+from retcon.project.sql.columns import KnownColumns, nothing_known, output_names, source_alias, sources
+from retcon.project.sql.references import common_table, dotted_name, read_references
+from retcon.project.sql.statements import SqlProblem, Statement, read_statement
+
+__all__ = ["ReadQuery", "SqlProblem", "column_problems", "output_columns", "read_metric", "read_query"]
+
+_NOT_READ = "the SQL couldn't be read"
+_METADATA_COLUMNS = frozenset({"_file", "_pos", "_partition", "_spec_id", "_deleted"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReadQuery:
+    """What retcon found in a model's SQL."""
+
+    query: Query
+    batching: Batching
+    normalised: str
+    """The SQL without comments and layout, for fingerprints."""
+    problems: tuple[SqlProblem, ...]
+
+
+def read_query(
+    text: str,
+    *,
+    model: str,
+    inputs: Sequence[Input],
+    slicing: Slicing,
+    vouched: bool = False,
+    may_vary: bool = False,
+    params: Collection[str] = (),
+) -> ReadQuery:
+    """Read a model's SQL, with everything in it that is refused."""
+    statement = read_statement(text)
+    if isinstance(statement, SqlProblem):
+        return _unread(text, statement, vouched)
+    try:
+        readings = read_references(statement, model=model, inputs=inputs)
+        judgement = judge_batching(statement, readings, slicing)
+        columns = output_names(statement.tree, nothing_known)
+        problems = [
+            *readings.problems,
+            *hidden_names(statement),
+            *parameter_problems(statement, params),
+            *(() if may_vary else variations(statement)),
+            *output_problems(statement, columns, slicing),
+            *judgement.problems,
+        ]
+    except RecursionError:
+        problem = SqlProblem(message="the query is nested too deeply to be read", remedy="split it into several models")
+        return _unread(text, problem, vouched)
+    query = Query(
+        text=statement.text,
+        references=tuple(reading.reference for reading in readings.found),
+        parameters=frozenset(p.name for p in statement.tree.find_all(exp.Placeholder) if p.name),
+        columns=columns,
+    )
+    return ReadQuery(
+        query=query,
+        batching=Batching(reasons=judgement.reasons, vouched=vouched),
+        normalised=statement.normalised,
+        problems=tuple(sorted(dict.fromkeys(problems), key=lambda problem: problem.line or 0)),
+    )
+
+
+def _unread(text: str, problem: SqlProblem, vouched: bool) -> ReadQuery:
+    return ReadQuery(
+        query=Query(text=text, references=()),
+        batching=Batching(reasons=(_NOT_READ,), vouched=vouched),
+        normalised=text,
+        problems=(problem,),
+    )
+
+
+def column_problems(
+    query: Query, inputs: Sequence[Input], columns: Mapping[str, Sequence[str]]
+) -> tuple[SqlProblem, ...]:
+    """Columns that a query or a declaration takes from a table that doesn't have them."""
+    problems = list(_declared_columns(inputs, columns))
+    statement = read_statement(query.text)
+    if isinstance(statement, Statement):
+        problems += _qualified_columns(statement, {declared.table for declared in inputs}, columns)
+    return tuple(dict.fromkeys(problems))
+
+
+def _declared_columns(inputs: Sequence[Input], columns: Mapping[str, Sequence[str]]) -> Iterator[SqlProblem]:
+    for declared in inputs:
+        known = columns.get(declared.table)
+        for key, column in (("time", declared.time), ("key", declared.key)):
+            if known is not None and column is not None and not _has(known, column):
+                yield SqlProblem(
+                    message=f"`{key}` of the input `{declared.name}`: {declared.table} has no column `{column}`",
+                    remedy=did_you_mean(column, known) or f"it has {', '.join(known)}",
+                )
+
+
+def _qualified_columns(
+    statement: Statement, tables: Collection[str], columns: Mapping[str, Sequence[str]]
+) -> Iterator[SqlProblem]:
+    for column in statement.tree.find_all(exp.Column):
+        is_simple = column.table and not column.args.get("db") and not column.is_star
+        table = _table_behind(column) if is_simple else None
+        if table is None or dotted_name(table) not in tables:
+            continue
+        known = columns.get(dotted_name(table))
+        if known is not None and not _has(known, column.name) and column.name.lower() not in _METADATA_COLUMNS:
+            yield SqlProblem(
+                message=f"`{column.table}.{column.name}`: {dotted_name(table)} has no column `{column.name}`",
+                line=statement.line_of(column),
+                remedy=did_you_mean(column.name, known) or f"it has {', '.join(known)}",
+            )
+
+
+def _table_behind(column: exp.Column) -> exp.Table | None:
+    """The table that the column's qualifier stands for, if it is one as it lies in the catalog."""
+    node: exp.Expr | None = column
+    while node is not None:
+        if isinstance(node, exp.Select):
+            named = [s for s in sources(node) if source_alias(s).casefold() == column.table.casefold()]
+            if named:
+                return _plain_table(named[0]) if len(named) == 1 else None
+        is_apart = isinstance(node, exp.CTE) or isinstance(node.parent, exp.From | exp.Join)
+        if is_apart and isinstance(node, exp.CTE | exp.Subquery):
+            return None  # a query in FROM doesn't see its neighbours
+        node = node.parent
+    return None
+
+
+def _plain_table(source: exp.Expr) -> exp.Table | None:
+    if not isinstance(source, exp.Table) or common_table(source) is not None or source.args.get("pivots"):
+        return None
+    alias = source.args.get("alias")
+    return None if isinstance(alias, exp.TableAlias) and alias.columns else source
+
+
+def _has(known: Sequence[str], column: str) -> bool:
+    return column.casefold() in {name.casefold() for name in known}
+
+
+def output_columns(
+    query: Query, inputs: Sequence[Input], columns: Mapping[str, Sequence[str]]
+) -> tuple[str, ...] | None:
+    """The columns that a query returns, a star filled in where the tables behind it are known."""
+    if query.columns is not None:
+        return query.columns
+    statement = read_statement(query.text)
+    if isinstance(statement, SqlProblem):
+        return None
+    return output_names(statement.tree, _known_columns(inputs, columns))
+
+
+def _known_columns(inputs: Sequence[Input], columns: Mapping[str, Sequence[str]]) -> KnownColumns:
+    tables = {declared.table for declared in inputs}
+
+    def known(table: exp.Table) -> Sequence[str] | None:
+        name = dotted_name(table)
+        return columns.get(name) if name in tables else None
+
+    return known

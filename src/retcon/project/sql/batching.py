@@ -1,0 +1,460 @@
+"""May many slices be computed in one job? Judged by where each column of the query comes from.
+
+The question is whether a slice comes out the same alone and among others. Every relation in the query is given the days
+around a slice for which it is complete (`Span`): an input its lookback and lookahead, a join what both sides have
+where its conditions hold them together, a grouping what its keys carry. The query is sliceable when its slice column
+has a span that holds the slice itself. Whatever isn't proven becomes a reason, and runs slice by slice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from itertools import count
+
+from sqlglot import exp
+
+from retcon.core.models import Input, Slicing
+from retcon.project.sql.clauses import InnerQuery, grouping_sets, inner_queries, leaf_selects, own_nodes, range_reach
+from retcon.project.sql.columns import (
+    common_table_names,
+    nothing_known,
+    output_name,
+    output_names,
+    source_names,
+)
+from retcon.project.sql.comparisons import SLICE_PARAMETERS, equated
+from retcon.project.sql.functions import function_name, is_aggregate, window_clauses
+from retcon.project.sql.joins import Body, BodyReader, Clash
+from retcon.project.sql.references import Readings, common_table
+from retcon.project.sql.relations import Objection, Relation, Rows, Scope, folded, narrowed
+from retcon.project.sql.spans import NOWHERE, Bound, Field, Gap, Gaps, Span
+from retcon.project.sql.statements import SqlProblem, Statement
+
+_REMEDIES = {
+    Objection.UNRELATED: "equate the time columns, bound them within `lookback` and `lookahead`, "
+    "or name the days by `:start_date` and `:end_date`",
+    Objection.BEYOND: "raise its `lookback` or `lookahead`, or narrow the condition",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Judgement:
+    """Why slices influence one another, and what no way of computing them makes right."""
+
+    reasons: tuple[str, ...]
+    problems: tuple[SqlProblem, ...]
+
+
+def judge_batching(statement: Statement, readings: Readings, slicing: Slicing) -> Judgement:
+    """Whether many slices may be computed in one job, by the SQL alone."""
+    judge = _Judge(statement=statement, readings=readings, slicing=slicing)
+    relation = judge.query(statement.tree, None)
+    span = relation.days.get(slicing.by.casefold(), NOWHERE)
+    reasons = list(judge.reasons)
+    for placeholder in statement.tree.find_all(exp.Placeholder):
+        if placeholder.name in SLICE_PARAMETERS and id(placeholder) not in judge.settled:
+            where = judge.where(placeholder)
+            reasons.append(f"`:{placeholder.name}`{where} does more than bound a time column from its own side")
+    if not span.holds_slice and not reasons:
+        far = "reaches beyond the slice" if not span.is_empty else "isn't, unchanged, the time column of a scoped input"
+        reasons.append(f"the slice column {slicing.by} {far}")
+    return Judgement(reasons=tuple(dict.fromkeys(reasons)), problems=tuple(judge.problems))
+
+
+@dataclass(kw_only=True)
+class _Judge:
+    statement: Statement
+    readings: Readings
+    slicing: Slicing
+    reasons: list[str] = field(default_factory=list)
+    problems: list[SqlProblem] = field(default_factory=list)
+    settled: set[int] = field(default_factory=set)
+    _ids: Iterator[int] = field(default_factory=count)
+    _common_tables: dict[int, Relation | None] = field(default_factory=dict)
+
+    def where(self, node: exp.Expr, *keywords: str) -> str:
+        line = self.statement.line_of(node, *keywords)
+        return "" if line is None else f" at line {line} of the query"
+
+    # relations
+
+    def query(self, node: exp.Expr, parent: Scope | None) -> Relation:
+        """What a query or subquery yields."""
+        names = output_names(node, nothing_known)
+        if not self._reads_scoped(node):
+            return Relation(names=names)
+        match node:
+            case exp.Select():
+                relation = self._select(node, parent)
+            case exp.SetOperation():
+                relation = self._set_operation(node, parent)
+            case exp.Subquery():
+                relation = self.query(node.this, parent)
+            case _:
+                relation = self._source(node)
+        if node.args.get("limit") or node.args.get("offset"):
+            where = self.where(node.args.get("limit") or node, "LIMIT")
+            relation = self._objected(relation, f"LIMIT{where} counts the rows of all slices")
+        return replace(relation, names=names)
+
+    def _objected(self, relation: Relation, reason: str) -> Relation:
+        self.reasons.append(reason)
+        return replace(relation, days={}, is_explained=True)
+
+    def _reads_scoped(self, node: exp.Expr, seen: frozenset[int] = frozenset()) -> bool:
+        for table in node.find_all(exp.Table):
+            cte = common_table(table)
+            if cte is not None and id(cte) not in seen:
+                if self._reads_scoped(cte.this, seen | {id(cte)}):
+                    return True
+            else:
+                declared = self.readings.input_of(table)
+                if declared is not None and declared.time is not None:
+                    return True
+        return False
+
+    def _source(self, node: exp.Expr) -> Relation:
+        """What one item of FROM holds."""
+        names = source_names(node, nothing_known)
+        if isinstance(node, exp.Lateral) or not self._reads_scoped(node):
+            return Relation(names=names)
+        alias = node.args.get("alias")
+        renamed = tuple(c.name for c in alias.columns) if isinstance(alias, exp.TableAlias) else ()
+        if isinstance(node, exp.Table):
+            cte = common_table(node)
+            relation = self._common_table(cte) if cte else self._input(node)
+        else:
+            relation = self.query(node.this, None)
+        if node.args.get("sample"):
+            relation = self._objected(relation, f"TABLESAMPLE{self.where(node)} draws from all slices together")
+        if node.args.get("pivots"):
+            relation = self._objected(relation, f"PIVOT{self.where(node)} doesn't show which columns it groups by")
+        return relation.renamed(renamed) if renamed else relation
+
+    def _input(self, table: exp.Table) -> Relation:
+        declared = self.readings.input_of(table)
+        if declared is None or declared.time is None:
+            return Relation()
+        time = declared.time.casefold()
+        key = (declared.key.casefold(),) if declared.key else ()
+        return Relation(
+            is_scoped=True,
+            days={time: Span(first=-declared.lookback, last=declared.lookahead)},
+            certain=frozenset({time, *key}),
+            inputs=(declared,),
+        )
+
+    def _common_table(self, cte: exp.CTE) -> Relation:
+        if id(cte) not in self._common_tables:
+            self._common_tables[id(cte)] = None
+            relation = self.query(cte.this, None)
+            names = common_table_names(cte, nothing_known)
+            alias = cte.args.get("alias")
+            has_columns = isinstance(alias, exp.TableAlias) and alias.columns
+            self._common_tables[id(cte)] = relation.renamed(names) if has_columns and names else relation
+        known = self._common_tables[id(cte)]
+        if known is None:
+            return self._objected(Relation(is_scoped=True), f"`{cte.alias}`{self.where(cte)} reads itself")
+        return known
+
+    # set operations
+
+    def _set_operation(self, node: exp.SetOperation, parent: Scope | None) -> Relation:
+        left, right = self.query(node.this, parent), self.query(node.expression, parent)
+        days = self._common_days(node, left, right)
+        relation = Relation(
+            is_scoped=True,
+            days=days,
+            inputs=(*left.inputs, *right.inputs),
+            is_explained=left.is_explained or right.is_explained,
+            is_tied=(left.is_tied or not left.is_scoped) and (right.is_tied or not right.is_scoped),
+        )
+        compares_rows = not isinstance(node, exp.Union) or node.args.get("distinct")
+        if compares_rows and not days and not relation.is_explained:
+            word = node.key.upper()
+            times = _times(relation.inputs)
+            return self._objected(relation, f"{word}{self.where(node.expression, word, 'MINUS')} doesn't carry {times}")
+        return relation
+
+    def _common_days(self, node: exp.SetOperation, left: Relation, right: Relation) -> dict[str, Span]:
+        if not isinstance(node, exp.Union):
+            # what stands against an unchanging side is decided row by row
+            if not right.is_scoped:
+                return dict(left.days)
+            if not left.is_scoped and isinstance(node, exp.Intersect) and left.names and right.names:
+                return dict(right.renamed(left.names).days)
+        if node.args.get("by_name"):
+            theirs = right
+        elif left.names is None or right.names is None:
+            return {}  # columns go by their position, which can't be seen
+        else:
+            theirs = right.renamed(left.names)
+        both = {name: span.within(theirs.days.get(name, NOWHERE)) for name, span in left.days.items()}
+        return {name: span for name, span in both.items() if not span.is_empty}
+
+    # selects
+
+    def _body(self, select: exp.Select, parent: Scope | None) -> Body:
+        """FROM and WHERE, with everything that they compare rows with."""
+        reader = BodyReader(scope=Scope(parent=parent), relation_of=self._source, new_id=lambda: next(self._ids))
+        body = reader.read(select)
+        self.settled |= {id(placeholder) for placeholder in body.settled}
+        rows = body.rows
+        for clash in body.clashes:
+            self._report_clash(clash)
+        for join in body.unclear:
+            if rows.is_scoped:
+                self.reasons.append(f"the join{self.where(join.this)} can't be followed next to a RIGHT or FULL JOIN")
+                rows = rows.explained()
+        body = replace(body, rows=rows)
+        for lateral in body.laterals:
+            is_outer = isinstance(lateral.parent, exp.Join) and lateral.parent.side == "LEFT"
+            inner = InnerQuery(node=lateral, query=lateral.this, word="LATERAL", shows_absence=is_outer)
+            body = self._narrowed_by(body, inner)
+        for inner in inner_queries(select):
+            body = self._narrowed_by(body, inner)
+        return body
+
+    def _select(self, select: exp.Select, parent: Scope | None) -> Relation:
+        body = self._body(select, parent)
+        body = replace(body, rows=self._grouped(select, body))
+        body = replace(body, rows=self._windowed(select, body))
+        rows = body.rows
+        relation = Relation(
+            is_scoped=rows.is_scoped,
+            days=self._projected(select, body),
+            inputs=rows.inputs,
+            is_explained=rows.is_explained,
+            is_tied=rows.is_tied,
+        )
+        if select.args.get("sample"):
+            return self._objected(relation, f"TABLESAMPLE{self.where(select)} draws from all slices together")
+        if any(isinstance(p.unalias(), exp.QueryTransform) for p in select.expressions):
+            return self._objected(relation, f"TRANSFORM{self.where(select)} runs a script over rows of all slices")
+        if select.args.get("distinct") and not relation.days and not relation.is_explained:
+            where = self.where(select.expressions[0], "DISTINCT")
+            return self._objected(relation, f"DISTINCT{where} doesn't carry {_times(rows.inputs)}")
+        return relation
+
+    def _day(self, node: exp.Expr, body: Body) -> Span:
+        """For which days of this expression the rows are complete; it must be a column as it came in."""
+        match node:
+            case exp.Paren() | exp.Alias():
+                return self._day(node.this, body)
+            case exp.Column():
+                column = body.scope.field_of(node)
+                if column is None:
+                    return NOWHERE
+                return body.rows.spans.get(column) or Gaps(body.filters).seen_from(column, body.rows.spans)
+            case exp.Coalesce():
+                # whichever it takes: the rows of that day are complete by that column
+                spans = [self._day(part, body) for part in (node.this, *node.expressions)]
+                first, *others = spans
+                for span in others:
+                    first = first.within(span)
+                return first
+        return NOWHERE
+
+    def _projected(self, select: exp.Select, body: Body) -> dict[str, Span]:
+        days: dict[str, Span] = {}
+        seen: set[str] = set()
+        for projection in select.expressions:
+            if projection.is_star:
+                found = self._starred(projection, body)
+            else:
+                name = output_name(projection)
+                found = {name.casefold(): self._day(projection, body)} if name else {}
+            for name, span in found.items():
+                days[name] = span if name not in seen else NOWHERE
+                seen.add(name)
+        return {name: span for name, span in days.items() if not span.is_empty}
+
+    def _starred(self, projection: exp.Expr, body: Body) -> dict[str, Span]:
+        star = projection if isinstance(projection, exp.Star) else projection.this
+        if star.args.get("rename"):
+            return {}
+        alias = projection.args.get("table")
+        sources = [s for s in body.scope.sources if alias is None or s.alias.casefold() == alias.name.casefold()]
+        changed = [*(star.args.get("except_") or ()), *(star.args.get("replace") or ())]
+        left_out = {item.alias_or_name.casefold() for item in changed}
+        days: dict[str, Span] = {}
+        for column, span in body.rows.spans.items():
+            if column.name not in left_out and any(source.id == column.source for source in sources):
+                days[column.name] = NOWHERE if column.name in days else span
+        if alias is None:
+            merged = {name: body.rows.spans.get(column, NOWHERE) for name, column in body.scope.merged.items()}
+            days |= {name: span for name, span in merged.items() if name not in left_out}
+        return days
+
+    # grouping and windows
+
+    def _grouped(self, select: exp.Select, body: Body) -> Rows:
+        rows = body.rows
+        group = select.args.get("group")
+        if not rows.is_scoped or rows.is_explained:
+            return rows
+        if group is None:
+            total = next((n for n in own_nodes(select) if is_aggregate(n)), None)
+            if total is None and not select.args.get("having"):
+                return rows
+            name = f"{function_name(total)}()" if total is not None else "HAVING"
+            self.reasons.append(f"{name}{self.where(total or select.args['having'])} folds the rows of all slices")
+            return rows.explained()
+        if all(any(self._carries(key, select, body) for key in keys) for keys in grouping_sets(select, group)):
+            return rows
+        self.reasons.append(f"GROUP BY{self.where(group, 'GROUP')} doesn't carry {_times(rows.inputs)}")
+        return rows.explained()
+
+    def _carries(self, key: exp.Expr, select: exp.Select, body: Body) -> bool:
+        if isinstance(key, exp.Literal) and not key.is_string and key.name.isdigit():
+            named = select.expressions[: int(key.name)]
+            is_visible = len(named) == int(key.name) > 0 and not any(p.is_star for p in named)
+            return is_visible and not self._day(named[-1], body).is_empty
+        if not self._day(key, body).is_empty:
+            return True
+        # Spark takes a column of the sources before an alias; were there one, the aliased column wouldn't be grouped
+        alias = key.name.casefold() if isinstance(key, exp.Column) and not key.table else None
+        meant = (p for p in select.expressions if isinstance(p, exp.Alias) and p.alias.casefold() == alias)
+        return any(not self._day(projection, body).is_empty for projection in meant)
+
+    def _windowed(self, select: exp.Select, body: Body) -> Rows:
+        rows = body.rows
+        gaps = Gaps(body.filters)
+        for window in (n for n in own_nodes(select) if isinstance(n, exp.Window)):
+            if not rows.is_scoped or rows.is_explained:
+                break
+            seen = self._seen_by_window(window, replace(body, rows=rows))
+            spans = {c: span.within(gaps.seen_from(c, seen)) for c, span in rows.spans.items()}
+            rows = replace(rows, spans={c: span for c, span in spans.items() if not span.is_empty})
+            if not rows.spans:
+                name = function_name(window.this) or function_name(window.this.this)
+                where = self.where(window)
+                self.reasons.append(f"{name}() OVER (…){where} isn't partitioned by {_times(rows.inputs)}")
+                rows = rows.explained()
+        return rows
+
+    def _seen_by_window(self, window: exp.Window, body: Body) -> dict[Field, Span]:
+        """By which columns, and for which days, the window has all rows that it should have."""
+        clauses = window_clauses(window)
+        seen: dict[Field, Span] = {}
+        for key in clauses.partition_by:
+            column = body.scope.field_of(key) if isinstance(key, exp.Column) else None
+            if column is not None:
+                seen[column] = self._day(key, body)
+        reach = range_reach(clauses)
+        ordered = clauses.order_by[0].this if reach else None
+        column = body.scope.field_of(ordered) if isinstance(ordered, exp.Column) else None
+        if column is not None and ordered is not None and reach is not None:
+            frame = Gap(low=-reach[0], high=reach[1])
+            seen[column] = self._day(ordered, body).seen_from(frame)
+        return {column: span for column, span in seen.items() if not span.is_empty}
+
+    # queries within expressions
+
+    def _narrowed_by(self, body: Body, inner: InnerQuery) -> Body:
+        """The rows for which this query's answer is the same alone and among other slices."""
+        if not self._reads_scoped(inner.query):
+            return body
+        bodies = [self._body(s, body.scope) for s in leaf_selects(inner.query) if self._reads_scoped(s)]
+        spans = dict(body.rows.spans)
+        for other in bodies:
+            # whatever it computes, it computes from rows that the conditions hold near the row outside
+            spans = narrowed(spans, _gaps(body, other.filters), other.rows.spans)
+        if spans:
+            return replace(body, rows=replace(body.rows, spans=spans))
+        bounds = [bound for other in bodies for bound in other.filters]
+        explained = body.rows.is_explained or any(other.rows.is_explained for other in bodies)
+        if inner.compared:
+            relation = self.query(inner.query, body.scope)
+            explained = explained or relation.is_explained
+            days, pairs = self._compared(inner, relation, body.scope)
+            bounds += pairs
+            # NULL NOT IN (…) asks whether there is any row at all: only what holds for every row counts here
+            spans = narrowed(body.rows.spans, Gaps((*body.filters, *pairs)), days)
+            if spans:
+                return replace(body, rows=replace(body.rows, spans=spans))
+            bodies = [replace(other, rows=replace(other.rows, spans={**other.rows.spans, **days})) for other in bodies]
+        self._report_inner(inner, body, bodies, bounds, explained)
+        return replace(body, rows=replace(body.rows.explained(), is_scoped=True))
+
+    def _compared(self, inner: InnerQuery, relation: Relation, scope: Scope) -> tuple[dict[Field, Span], list[Bound]]:
+        """The columns of an IN (SELECT …) as a source of its own, equated with what it is compared to."""
+        own = next(self._ids)
+        pairs: list[tuple[Field, Field]] = []
+        for looked_for, name in zip(inner.compared, folded(relation.names), strict=False):
+            column = scope.field_of(looked_for) if isinstance(looked_for, exp.Column) else None
+            if column is not None:
+                pairs.append((column, Field(source=own, name=name)))
+        days = {Field(source=own, name=name): span for name, span in relation.days.items()}
+        return days, [stated.condition for stated in equated(pairs) if isinstance(stated.condition, Bound)]
+
+    # reports
+
+    def _report_inner(
+        self, inner: InnerQuery, body: Body, bodies: list[Body], bounds: Iterable[Bound], is_explained: bool
+    ) -> None:
+        inputs = tuple(declared for other in bodies for declared in other.rows.inputs)
+        what = f"{inner.word} over {_tables(inputs)}"
+        gaps = _gaps(body, bounds)
+        outside = {source.id for source in body.scope.sources}
+        is_near = any(gaps.has_bounded(other.rows.spans, outside) for other in bodies)
+        is_tied = all(other.rows.is_tied for other in bodies)
+        is_beyond = is_near and body.rows.is_scoped and not is_explained
+        if inner.shows_absence and not is_tied and (is_beyond or not is_near):
+            self._refuse(what, inner.node, inputs, Objection.BEYOND if is_beyond else Objection.UNRELATED)
+        elif not is_explained:
+            where = self.where(inner.query)
+            if not body.rows.is_scoped:
+                self.reasons.append(f"{what}{where} decides about rows of an input that is read whole")
+            else:
+                self.reasons.append(f"{what}{where} {_lack(is_beyond, inputs, body.rows.inputs)}")
+
+    def _report_clash(self, clash: Clash) -> None:
+        left, right, kind = clash.left, clash.right, clash.kind
+        missed = right if right.is_scoped and not kind.preserves_right else left if left.is_scoped else right
+        is_explained = left.is_explained or right.is_explained
+        are_both_scoped = left.is_scoped and right.is_scoped
+        is_beyond = clash.objection is Objection.BEYOND and are_both_scoped and not is_explained
+        words = " ".join(word for word in (clash.join.side, clash.join.kind, "JOIN") if word and word != "OUTER")
+        what = f"{words} with {_tables(missed.inputs)}"
+        if (
+            kind.shows_absence(left, right)
+            and not missed.is_tied
+            and (is_beyond or clash.objection is Objection.UNRELATED)
+        ):
+            self._refuse(what, clash.join.this, missed.inputs, clash.objection)
+        elif not is_explained:
+            where = self.where(clash.join.this)
+            if not are_both_scoped:
+                self.reasons.append(f"{what}{where} decides about rows of an input that is read whole")
+            else:
+                other = left if missed is right else right
+                self.reasons.append(f"{what}{where} {_lack(is_beyond, missed.inputs, other.inputs)}")
+
+    def _refuse(self, what: str, node: exp.Expr, inputs: tuple[Input, ...], objection: Objection) -> None:
+        if objection is Objection.BEYOND:
+            message = f"{what} looks further than its lookback and lookahead, so what it doesn't find may well be there"
+        else:
+            message = f"{what} isn't held to its {_times(inputs)}, so what it doesn't find depends on the slices read"
+        line = self.statement.line_of(node)
+        self.problems.append(SqlProblem(message=message, line=line, remedy=_REMEDIES[objection]))
+        self.reasons.append(message)
+
+
+def _gaps(body: Body, bounds: Iterable[Bound]) -> Gaps:
+    return Gaps((*body.filters, *body.rows.holding_where(bounds)))
+
+
+def _times(inputs: tuple[Input, ...]) -> str:
+    return " or ".join(dict.fromkeys(declared.time for declared in inputs if declared.time)) or "the slice column"
+
+
+def _tables(inputs: tuple[Input, ...]) -> str:
+    return " and ".join(dict.fromkeys(declared.table for declared in inputs)) or "a scoped input"
+
+
+def _lack(is_beyond: bool, inputs: tuple[Input, ...], others: tuple[Input, ...]) -> str:
+    if is_beyond:
+        return "looks further than its lookback and lookahead"
+    return f"doesn't equate its {_times(inputs)} with {_times(others)}"

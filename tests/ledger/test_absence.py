@@ -1,0 +1,91 @@
+"""Looking at a ledger that isn't there finds nothing and makes nothing."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from retcon.core.runs import Paused
+from retcon.errors import Refused
+from retcon.ledger.store import SqlLedger
+from tests.ledger.conftest import CATALOG, Database
+from tests.ledger.examples import ANN, FCT, NOON, a_plan, opened
+
+QUESTIONS: dict[str, tuple[Callable[[SqlLedger], object], object]] = {
+    "exists": (lambda ledger: ledger.exists(), False),
+    "run": (lambda ledger: ledger.run("x"), None),
+    "runs": (lambda ledger: ledger.runs(model=FCT, limit=3), []),
+    "waves": (lambda ledger: ledger.waves("x"), []),
+    "slices": (lambda ledger: ledger.slices("x", FCT), []),
+    "verdicts": (lambda ledger: ledger.verdicts("x"), []),
+    "events": (lambda ledger: ledger.events("x"), []),
+    "consumption": (lambda ledger: ledger.consumption("x"), []),
+    "code": (lambda ledger: ledger.code("x"), {}),
+    "published_slices": (lambda ledger: ledger.published_slices(FCT), {}),
+    "last_published": (lambda ledger: ledger.last_published([FCT]), {}),
+}
+
+
+def test_a_database_without_a_ledger_answers_every_question_with_nothing(
+    empty_ledger: SqlLedger, uri: str, tmp_path: Path
+) -> None:
+    for ask, nothing in QUESTIONS.values():
+        assert ask(empty_ledger) == nothing
+    assert list(tmp_path.iterdir()) == []
+    if uri.startswith("postgresql"):
+        assert Database(uri).tables() == set()
+
+
+def test_a_prepared_ledger_exists_and_answers_every_question_with_nothing(ledger: SqlLedger) -> None:
+    assert ledger.exists()
+    for ask, nothing in list(QUESTIONS.values())[1:]:
+        assert ask(ledger) == nothing
+
+
+def test_questions_cover_every_way_of_reading() -> None:
+    writing = {"prepare", "open_run", "record", "publish", "roll_back"}
+    assert {name for name in vars(SqlLedger) if not name.startswith("_")} - writing == set(QUESTIONS)
+
+
+def test_a_catalog_that_has_no_ledger_yet_is_left_as_it_is(empty_ledger: SqlLedger, uri: str, tmp_path: Path) -> None:
+    if uri.startswith("sqlite"):
+        (tmp_path / ".retcon").mkdir()
+        (tmp_path / ".retcon" / "lake.db").touch()
+    database = Database(uri)
+    database.run("CREATE TABLE iceberg_tables (x INTEGER)")
+    for ask, nothing in QUESTIONS.values():
+        assert ask(empty_ledger) == nothing
+    assert database.tables() == {"iceberg_tables"}
+    if uri.startswith("sqlite"):
+        assert database.run("PRAGMA journal_mode")[0][0] == "delete"
+        assert [path.name for path in (tmp_path / ".retcon").iterdir()] == ["lake.db"]
+
+
+def test_nothing_is_written_into_a_ledger_that_was_not_prepared(
+    empty_ledger: SqlLedger, uri: str, tmp_path: Path
+) -> None:
+    if uri.startswith("sqlite"):
+        (tmp_path / ".retcon").mkdir()
+        (tmp_path / ".retcon" / "lake.db").touch()
+    plan = a_plan()
+    with pytest.raises(Refused, match="no ledger"):
+        empty_ledger.open_run(plan, opened(plan), at=NOON, who=ANN)
+    with pytest.raises(Refused, match="no ledger"):
+        empty_ledger.record("x", Paused(why="?"), at=NOON, who=ANN)
+
+
+def test_reading_loads_neither_alembic_nor_spark(tmp_path: Path) -> None:
+    program = f"""
+import sys
+from retcon.ledger.store import SqlLedger
+def migrate(engine): raise AssertionError
+ledger = SqlLedger("sqlite:///{tmp_path}/lake.db", "{CATALOG}", migrate=migrate)
+assert ledger.runs() == [] and not ledger.exists()
+loaded = {{name.partition(".")[0] for name in sys.modules}}
+assert not loaded & {{"alembic", "psycopg", "pyspark", "pyiceberg", "sqlglot"}}, loaded
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)

@@ -1,0 +1,201 @@
+"""A small project with real tables, driven as a person would drive it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from retcon.core.plans import Plan
+from retcon.core.runs import Run
+from retcon.flow.apply import Override, Until, apply, open_run
+from retcon.flow.cancel import cancel
+from retcon.flow.context import Context
+from retcon.flow.plan import Ask
+from retcon.flow.rollback import Undone, roll_back
+from retcon.wiring import Workspace, new_suffix
+
+NOW = datetime(2026, 1, 22, 12, tzinfo=UTC)
+FIRST = date(2026, 1, 1)
+DAYS = 8
+
+SETTINGS = """\
+name: shop
+catalog: {{name: lake, type: jdbc, uri: "{uri}", warehouse: .retcon/warehouse}}
+spark:
+  master: "local[2]"
+  conf: {{spark.sql.shuffle.partitions: 2, spark.driver.memory: 1g}}
+params: {{vip: "O'Brien \\"ü\\""}}
+consumers:
+  board: {{owner: cfo, kind: dashboard}}
+"""
+
+ORDERS = """\
+/* retcon
+slices: {by: order_date, every: day}
+key: [order_date, order_id]
+inputs:
+  raw.orders: {time: order_date}
+  raw.rates: {time: rate_date}
+replay: {wave: 3}
+gates:
+  - rows: {min: 1}
+  - unique: key
+  - not_null: [amount_usd]
+  - drift: {metric: sum(amount_usd), within: 50%}
+*/
+SELECT o.order_id, o.order_date, o.currency, o.customer, CAST(o.amount * r.rate AS DECIMAL(18, 4)) AS amount_usd
+FROM raw.orders o
+JOIN raw.rates r ON r.rate_date = o.order_date AND r.currency = o.currency
+"""
+
+REVENUE = """\
+/* retcon
+slices: {by: order_date, every: day}
+key: [order_date, currency]
+inputs:
+  mart.orders_usd: {time: order_date}
+gates:
+  - drift: {metric: sum(revenue_usd), within: 50%}
+consumers: [board]
+*/
+SELECT order_date, currency, count(*) AS orders, sum(amount_usd) AS revenue_usd
+FROM mart.orders_usd
+GROUP BY order_date, currency
+"""
+
+
+class Shop:
+    """Orders in two currencies over eight days, their rates, and two models on top."""
+
+    def __init__(self, root: Path, uri: str) -> None:
+        self.root = root
+        root.mkdir(parents=True)
+        (root / "retcon.yaml").write_text(SETTINGS.format(uri=uri))
+        self.write("mart.orders_usd", ORDERS)
+        self.write("mart.revenue", REVENUE)
+        self.now = NOW
+        self.max_active = 2
+        self._workspace: Workspace | None = None
+
+    # ── the project ───────────────────────────────────────────────────────────────────────────────────────────────
+
+    def write(self, model: str, text: str) -> None:
+        """Write or replace a model's file."""
+        namespace, _, name = model.partition(".")
+        path = self.root / "models" / namespace / f"{name}.sql"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        self._workspace = None
+
+    def edit(self, model: str, old: str, new: str) -> None:
+        """Change a model's text."""
+        namespace, _, name = model.partition(".")
+        path = self.root / "models" / namespace / f"{name}.sql"
+        text = path.read_text()
+        assert old in text
+        self.write(model, text.replace(old, new))
+
+    @property
+    def workspace(self) -> Workspace:
+        """Everything anew, as in a new process; Spark goes on."""
+        if self._workspace is None:
+            self._workspace = Workspace(self.root, clock=lambda: self.now, who="ada")
+        return self._workspace
+
+    def context(self, **changes: Any) -> Context:
+        context = self.workspace.context(lambda _: None, max_active=self.max_active)
+        for name, value in changes.items():
+            setattr(context, name, value)
+        return context
+
+    # ── its tables ────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def sql(self, text: str) -> list[tuple[Any, ...]]:
+        return [tuple(row) for row in self.workspace.spark.sql(text).collect()]
+
+    def rows(self, query: str) -> Counter[tuple[Any, ...]]:
+        """The rows of a query as a multiset."""
+        return Counter(self.sql(query))
+
+    def open_doors(self) -> Shop:
+        """Make the sources: a dozen orders a day, rates from a week before."""
+        self.sql("CREATE NAMESPACE IF NOT EXISTS raw")
+        self.sql(
+            "CREATE TABLE raw.orders (order_id BIGINT, order_date DATE, currency STRING, customer STRING, "
+            "amount DECIMAL(12,2)) USING iceberg PARTITIONED BY (order_date)"
+        )
+        self.sql("CREATE TABLE raw.rates (rate_date DATE, currency STRING, rate DECIMAL(12,6)) USING iceberg "
+                 "PARTITIONED BY (rate_date)")  # fmt: skip
+        self.sql(
+            f"INSERT INTO raw.orders SELECT id, date_add(DATE '{FIRST}', CAST(id % {DAYS} AS INT)), "
+            "if(id % 3 = 0, 'EUR', 'USD'), concat('c', id % 5), CAST(id * 1.25 + 10 AS DECIMAL(12,2)) "
+            f"FROM range({DAYS * 12})"
+        )
+        self.sql(
+            f"INSERT INTO raw.rates SELECT date_add(DATE '{FIRST}', CAST(id AS INT) - 7), c, "
+            f"if(c = 'USD', 1, 1 + id / 100) FROM range({DAYS + 7}) LATERAL VIEW explode(array('USD', 'EUR')) AS c"
+        )
+        return self
+
+    def production(self, model: str) -> Counter[tuple[Any, ...]]:
+        return self.rows(f"SELECT * FROM {model}")
+
+    def files(self, model: str) -> set[str]:
+        """The data files that production shows."""
+        return {path for (path,) in self.sql(f"SELECT file_path FROM {model}.files")}
+
+    # ── the flow ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def plan(self, *select: str, start: str | None = None, end: str | None = None, **ask: Any) -> Plan:
+        workspace = self.workspace
+        return workspace.planner.plan(
+            Ask(
+                select=select or ("+mart.revenue",),
+                reason=ask.pop("reason", "a test"),
+                command="retcon plan …",
+                by="ada",
+                now=self.now,
+                suffix=new_suffix(),
+                start=date.fromisoformat(start) if start else FIRST,
+                end=date.fromisoformat(end) if end else FIRST + timedelta(days=DAYS - 1),
+                **ask,
+            )
+        )
+
+    def open(self, plan: Plan) -> Run:
+        w = self.workspace
+        return open_run(plan, w.project, w.ledger, w.tables, w.clock, w.who)
+
+    def apply(
+        self, plan: Plan, until: Until = Until.PUBLISHED, override: Override | None = None, **context: Any
+    ) -> Run:
+        return apply(self.open(plan), self.context(**context), until=until, override=override)
+
+    def backfill(self, *select: str, **ask: Any) -> Run:
+        """Plan and apply in one go."""
+        return self.apply(self.plan(*select, **ask))
+
+    def rollback(self, run: Run, reason: str = "a test") -> Undone:
+        return roll_back(self.workspace.ledger.run(run.id) or run, reason, self.context())
+
+    def cancel(self, run: Run) -> Run:
+        w = self.workspace
+        return cancel(w.ledger.run(run.id) or run, "a test", w.ledger, w.tables, clock=w.clock, who=w.who)
+
+
+class Meddling:
+    """A part whose one method does something else first (or instead); all others are as they are."""
+
+    def __init__(self, inner: Any, method: str, act: Callable[..., Any]) -> None:
+        self._inner = inner
+        self._method = method
+        self._act = act
+
+    def __getattr__(self, name: str) -> Any:
+        real = getattr(self._inner, name)
+        if name != self._method:
+            return real
+        return lambda *args, **kwargs: self._act(real, *args, **kwargs)

@@ -1,0 +1,188 @@
+"""A backfill from plan to rollback, on every database that a catalog can live in."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from retcon.core.runs import RunState, SliceState, first_broken_link
+from retcon.errors import Conflict, Refused
+from retcon.flow.apply import Until
+from tests.shops import Meddling, Shop
+
+pytestmark = pytest.mark.spark
+
+RECOMPUTED_ORDERS = """
+SELECT o.order_id, o.order_date, o.currency, o.customer, CAST(o.amount * r.rate AS DECIMAL(18,4))
+FROM raw.orders o JOIN raw.rates r ON r.rate_date = o.order_date AND r.currency = o.currency
+"""
+RECOMPUTED_REVENUE = """
+SELECT o.order_date, o.currency, count(*), sum(CAST(o.amount * r.rate AS DECIMAL(18,4)))
+FROM raw.orders o JOIN raw.rates r ON r.rate_date = o.order_date AND r.currency = o.currency
+GROUP BY o.order_date, o.currency
+"""
+PREVIOUS_DAY = ("r.rate_date = o.order_date", "r.rate_date = date_sub(o.order_date, 1)")
+LOOKBACK = ("raw.rates: {time: rate_date}", "raw.rates: {time: rate_date, lookback: 1}")
+
+
+def publish_with_the_bug(shop: Shop) -> None:
+    """History as it was before the correction: each order at the rate of the day before."""
+    shop.open_doors()
+    shop.edit("mart.orders_usd", *PREVIOUS_DAY)
+    shop.edit("mart.orders_usd", *LOOKBACK)
+    shop.backfill()
+    shop.edit("mart.orders_usd", *reversed(PREVIOUS_DAY))
+    shop.edit("mart.orders_usd", *reversed(LOOKBACK))
+
+
+def test_a_published_correction_equals_an_independent_recomputation_and_leaves_the_rest_alone(any_shop: Shop) -> None:
+    publish_with_the_bug(any_shop)
+    before = any_shop.production("mart.orders_usd")
+    assert before != any_shop.rows(RECOMPUTED_ORDERS)
+
+    run = any_shop.backfill("mart.orders_usd", start="2026-01-03", end="2026-01-06")
+
+    inside = "order_date BETWEEN DATE '2026-01-03' AND DATE '2026-01-06'"
+    for table, recomputed in (("mart.orders_usd", RECOMPUTED_ORDERS), ("mart.revenue", RECOMPUTED_REVENUE)):
+        assert any_shop.rows(f"SELECT * FROM {table} WHERE {inside}") == any_shop.rows(
+            f"SELECT * FROM ({recomputed}) WHERE {inside}"
+        )
+    outside = any_shop.rows(f"SELECT * FROM mart.orders_usd WHERE NOT {inside}")
+    assert outside == any_shop.rows(
+        f"SELECT * FROM mart.orders_usd VERSION AS OF 'retcon_before_{run.id}' WHERE NOT {inside}"
+    )
+    assert any_shop.rows(f"SELECT * FROM mart.orders_usd VERSION AS OF 'retcon_before_{run.id}'") == before
+    assert first_broken_link(any_shop.workspace.ledger.events(run.id)) is None
+
+
+def test_applying_a_published_plan_again_changes_nothing(any_shop: Shop) -> None:
+    any_shop.open_doors()
+    plan = any_shop.plan()
+    any_shop.apply(plan)
+    files, events = any_shop.files("mart.revenue"), len(any_shop.workspace.ledger.events(plan.id))
+    assert any_shop.apply(plan).state is RunState.PUBLISHED
+    assert any_shop.files("mart.revenue") == files
+    assert len(any_shop.workspace.ledger.events(plan.id)) == events
+
+
+def test_nothing_is_visible_before_the_publish_and_every_table_after_it(any_shop: Shop) -> None:
+    any_shop.open_doors()
+    plan = any_shop.plan()
+    assert any_shop.apply(plan, until=Until.STAGED).state is RunState.STAGED
+    assert not any_shop.production("mart.orders_usd")
+    assert any_shop.apply(plan, until=Until.PROVEN).state is RunState.PROVEN
+    assert not any_shop.production("mart.revenue")
+    any_shop.apply(plan)
+    assert any_shop.production("mart.orders_usd") == any_shop.rows(RECOMPUTED_ORDERS)
+    assert any_shop.production("mart.revenue") == any_shop.rows(RECOMPUTED_REVENUE)
+
+
+def test_an_append_to_another_slice_meanwhile_survives(any_shop: Shop) -> None:
+    any_shop.open_doors()
+    any_shop.backfill()
+    plan = any_shop.plan("mart.orders_usd", start="2026-01-03", end="2026-01-04")
+    any_shop.apply(plan, until=Until.PROVEN)
+    any_shop.sql("INSERT INTO mart.orders_usd VALUES (9999, DATE '2026-01-07', 'USD', 'late', 1.0)")
+    any_shop.apply(plan)
+    assert any_shop.sql("SELECT order_id FROM mart.orders_usd WHERE customer = 'late'") == [(9999,)]
+    assert any_shop.production("mart.revenue") == any_shop.rows(RECOMPUTED_REVENUE)
+
+
+def test_a_commit_into_the_scope_is_named_and_refuses_the_publish(any_shop: Shop) -> None:
+    any_shop.open_doors()
+    any_shop.backfill()
+    plan = any_shop.plan("mart.orders_usd", start="2026-01-03", end="2026-01-04")
+    any_shop.apply(plan, until=Until.PROVEN)
+    any_shop.sql("INSERT INTO mart.orders_usd VALUES (9999, DATE '2026-01-04', 'USD', 'late', 1.0)")
+    before = any_shop.files("mart.orders_usd") | any_shop.files("mart.revenue")
+    with pytest.raises(Conflict, match=r"mart\.orders_usd: 2026-01-04 "):
+        any_shop.apply(plan)
+    assert any_shop.files("mart.orders_usd") | any_shop.files("mart.revenue") == before
+    assert any_shop.workspace.ledger.run(plan.id).state is RunState.PROVEN  # type: ignore[union-attr]
+
+
+def test_a_commit_between_preparing_and_swapping_is_seen_before_anything_moves(any_shop: Shop) -> None:
+    any_shop.open_doors()
+    any_shop.backfill()
+    plan = any_shop.plan("mart.orders_usd", start="2026-01-03", end="2026-01-04")
+    any_shop.apply(plan, until=Until.PROVEN)
+    days = iter(["2026-01-07", "2026-01-04"])
+
+    def somebody_writes_first(publish: Any, *args: Any, **kwargs: Any) -> Any:
+        any_shop.sql(f"INSERT INTO mart.revenue VALUES (DATE '{next(days)}', 'XXX', 1, 1.0)")
+        return publish(*args, **kwargs)
+
+    before = any_shop.files("mart.orders_usd")
+    with pytest.raises(Conflict, match=r"mart\.revenue: 2026-01-04 "):
+        any_shop.apply(plan, ledger=Meddling(any_shop.workspace.ledger, "publish", somebody_writes_first))
+    assert any_shop.files("mart.orders_usd") == before, "the other table of the group must not have moved"
+
+
+def test_a_swap_lost_to_a_harmless_commit_is_tried_again(any_shop: Shop) -> None:
+    any_shop.open_doors()
+    any_shop.backfill()
+    plan = any_shop.plan("mart.orders_usd", start="2026-01-03", end="2026-01-04")
+    any_shop.apply(plan, until=Until.PROVEN)
+    days = iter(["2026-01-07"])
+
+    def somebody_writes_once(publish: Any, *args: Any, **kwargs: Any) -> Any:
+        for day in days:
+            any_shop.sql(f"INSERT INTO mart.revenue VALUES (DATE '{day}', 'XXX', 1, 1.0)")
+        return publish(*args, **kwargs)
+
+    run = any_shop.apply(plan, ledger=Meddling(any_shop.workspace.ledger, "publish", somebody_writes_once))
+    assert run.state is RunState.PUBLISHED
+    assert any_shop.sql("SELECT orders FROM mart.revenue WHERE currency = 'XXX'") == [(1,)]
+
+
+def test_rolling_back_restores_every_table_and_names_what_read_it(any_shop: Shop) -> None:
+    publish_with_the_bug(any_shop)
+    before = {name: any_shop.production(name) for name in ("mart.orders_usd", "mart.revenue")}
+    run = any_shop.backfill("mart.orders_usd")
+    assert any_shop.production("mart.orders_usd") != before["mart.orders_usd"]
+    undone = any_shop.rollback(run)
+    assert undone.run.state is RunState.ROLLED_BACK
+    assert {name: any_shop.production(name) for name in before} == before
+    with pytest.raises(Refused, match="rolled back"):
+        any_shop.apply(run.plan)
+    with pytest.raises(Refused, match="no publish to roll back"):
+        any_shop.rollback(run)
+
+
+def test_rolling_back_a_first_publish_empties_its_slices_and_keeps_the_table(any_shop: Shop) -> None:
+    any_shop.open_doors()
+    any_shop.rollback(any_shop.backfill())
+    assert not any_shop.production("mart.orders_usd")
+    any_shop.backfill()
+    assert any_shop.production("mart.revenue") == any_shop.rows(RECOMPUTED_REVENUE)
+
+
+def test_a_rollback_is_refused_with_the_list_of_what_landed_later(any_shop: Shop) -> None:
+    any_shop.open_doors()
+    run = any_shop.backfill()
+    any_shop.sql("INSERT INTO mart.revenue VALUES (DATE '2026-01-20', 'XXX', 1, 1.0)")
+    before = any_shop.production("mart.orders_usd")
+    with pytest.raises(Conflict, match=r"mart\.revenue: snapshot \d+ \(append\)"):
+        any_shop.rollback(run)
+    assert any_shop.production("mart.orders_usd") == before
+
+
+def test_the_ledger_keeps_rows_bytes_files_checksums_and_consumption_per_slice(any_shop: Shop) -> None:
+    any_shop.open_doors()
+    run = any_shop.backfill()
+    ledger = any_shop.workspace.ledger
+    slices = ledger.slices(run.id)
+    assert len(slices) == run.plan.slices == 16
+    assert all(s.state is SliceState.DONE and s.rows and s.bytes and s.files and s.checksum for s in slices)
+    consumed = ledger.consumption(run.id)
+    assert {(c.model, c.table) for c in consumed} == {
+        ("mart.orders_usd", "raw.orders"),
+        ("mart.orders_usd", "raw.rates"),
+        ("mart.revenue", "mart.orders_usd"),
+    }
+    assert len({c.content for c in consumed if c.table == "raw.orders"}) == 8, "each slice its own content"
+    for wave in ledger.waves(run.id):
+        assert wave.scans, "what Spark scanned is recorded"
+        for scan in wave.scans:
+            assert 0 < scan.scanned_files == scan.scope_files <= scan.table_files

@@ -1,0 +1,100 @@
+"""Checksums: what they must tell apart, and what they must not."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from retcon.lakehouse.checksums import checksum_sums, checksum_text, row_hash
+from tests.shops import Shop
+
+pytestmark = pytest.mark.spark
+
+SCHEMA = (
+    "a STRING, b STRING, c BIGINT, x DOUBLE, arr ARRAY<STRING>, st STRUCT<p: STRING, q: STRING>, m MAP<STRING, INT>"
+)
+
+
+@pytest.fixture(scope="module")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> SparkSession:
+    folder: Path = tmp_path_factory.mktemp("checksums")
+    return Shop(folder / "shop", "sqlite:///.retcon/lake.db").workspace.spark
+
+
+def checksum(spark: SparkSession, rows: list[tuple[Any, ...]]) -> str:
+    frame = spark.createDataFrame(rows, SCHEMA)
+    hashed = frame.select(F.expr(row_hash(frame.schema.fields)).alias("h"))
+    low, high = checksum_sums("h")
+    [row] = hashed.agg(F.count(F.lit(1)).alias("n"), F.expr(low).alias("l"), F.expr(high).alias("h")).collect()
+    return checksum_text(row["n"], row["l"] or 0, row["h"] or 0)
+
+
+text = st.none() | st.sampled_from(["", "a", "b", "ü"])
+row = st.tuples(
+    text,
+    text,
+    st.none() | st.integers(-3, 3),
+    st.none() | st.sampled_from([0.0, -0.0, 1.5, float("nan"), float("inf"), 1e305]),
+    st.none() | st.lists(text, max_size=2),
+    st.none() | st.tuples(text, text),
+    st.none() | st.dictionaries(st.sampled_from(["k", "l"]), st.integers(0, 2), max_size=2),
+)
+
+
+def plain(row: tuple[Any, ...]) -> str:
+    """A row as what counts as equal: 0.0 is -0.0, NaN is NaN, a map has no order."""
+    x = row[3]
+    number = "nan" if x != x else repr(x + 0.0 if x is not None else None)
+    entries = None if row[6] is None else sorted(row[6].items())
+    return repr((row[0], row[1], row[2], number, row[4], row[5], entries))
+
+
+@given(left=st.lists(row, max_size=4), right=st.lists(row, max_size=4), seed=st.integers())
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+def test_checksums_are_equal_exactly_for_equal_multisets(
+    spark: SparkSession, left: list[Any], right: list[Any], seed: int
+) -> None:
+    shuffled = list(left)
+    random.Random(seed).shuffle(shuffled)
+    assert checksum(spark, shuffled) == checksum(spark, left)
+    same = sorted(map(plain, left)) == sorted(map(plain, right))
+    assert (checksum(spark, left) == checksum(spark, right)) == same
+
+
+N = None
+
+
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [
+        ([("a", "b", 1, 1.0, N, N, N)], [("b", "a", 1, 1.0, N, N, N)]),
+        ([("a", N, 1, 1.0, N, N, N)], [(N, "a", 1, 1.0, N, N, N)]),
+        ([("a", "b", 1, 1.0, N, N, N)] * 2, []),
+        ([("a", "b", 1, 1.0, N, N, N)] * 2, [("a", "b", 1, 1.0, N, N, N)] * 4),
+        ([("a", "b", N, N, [N, "a"], N, N)], [("a", "b", N, N, ["a", N], N, N)]),
+        ([("a", "b", N, N, N, (N, "a"), N)], [("a", "b", N, N, N, ("a", N), N)]),
+        ([("a", "b", N, N, [], N, N)], [("a", "b", N, N, N, N, N)]),
+        ([(N,) * 7], []),
+    ],
+)
+def test_checksums_tell_apart(spark: SparkSession, left: list[Any], right: list[Any]) -> None:
+    assert checksum(spark, left) != checksum(spark, right)
+
+
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [
+        ([(N, N, N, 0.0, N, N, N)], [(N, N, N, -0.0, N, N, N)]),
+        ([(N, N, N, 0.1 + 0.2, N, N, N)], [(N, N, N, 0.3, N, N, N)]),
+        ([(N, N, N, N, N, N, {"k": 1, "l": 2})], [(N, N, N, N, N, N, {"l": 2, "k": 1})]),
+    ],
+)
+def test_checksums_take_for_the_same(spark: SparkSession, left: list[Any], right: list[Any]) -> None:
+    assert checksum(spark, left) == checksum(spark, right)

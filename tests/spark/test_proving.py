@@ -1,0 +1,210 @@
+"""Proving: gates that fail before anything is visible, overrides on record, and what makes a publish impossible."""
+
+from __future__ import annotations
+
+import os
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from retcon.core.runs import RunState
+from retcon.errors import BadArguments, GatesFailed, Refused, RetconError
+from retcon.flow.apply import Override, Until
+from tests.shops import Shop
+
+pytestmark = pytest.mark.spark
+
+
+def test_a_drift_beyond_its_bound_stops_the_run_and_an_override_is_on_record(shop: Shop) -> None:
+    shop.open_doors()
+    shop.backfill()
+    before = shop.production("mart.revenue")
+    shop.edit("mart.orders_usd", "o.amount * r.rate", "o.amount * r.rate * 2")
+    plan = shop.plan("mart.orders_usd", start="2026-01-02", end="2026-01-03")
+    with pytest.raises(GatesFailed, match=r"2 gates failed: mart\.orders_usd:drift, mart\.revenue:drift") as error:
+        shop.apply(plan)
+    assert error.value.exit_code == 4
+    assert shop.production("mart.revenue") == before
+
+    with pytest.raises(BadArguments, match="reason"):
+        shop.apply(plan, override=Override(gates=("mart.orders_usd:drift",)))
+    with pytest.raises(GatesFailed, match=r"1 gate failed: mart\.revenue:drift"):
+        shop.apply(plan, override=Override(gates=("mart.orders_usd:drift",), reason="prices doubled"))
+    run = shop.apply(
+        plan, until=Until.PROVEN, override=Override(gates=("mart.revenue:drift",), reason="prices doubled there too")
+    )
+    assert run.state is RunState.PROVEN
+    assert shop.production("mart.revenue") == before
+    shop.apply(plan)
+    assert shop.production("mart.revenue") != before
+    overrides = {v.verdict.model: v.override for v in shop.workspace.ledger.verdicts(plan.id) if v.override}
+    assert overrides == {"mart.orders_usd": "prices doubled", "mart.revenue": "prices doubled there too"}
+
+
+def test_duplicates_and_null_keys_are_counted_and_refused(shop: Shop) -> None:
+    shop.open_doors()
+    shop.sql("INSERT INTO raw.orders SELECT * FROM raw.orders WHERE order_id IN (1, 9)")
+    shop.sql("INSERT INTO raw.orders VALUES (NULL, DATE '2026-01-04', 'USD', 'x', 1)")
+    plan = shop.plan("mart.orders_usd")
+    with pytest.raises(GatesFailed, match=r"1 gate failed: mart\.orders_usd:unique"):
+        shop.apply(plan)
+    [verdict] = [v.verdict for v in shop.workspace.ledger.verdicts(plan.id) if not v.verdict.passed]
+    assert {(f.slice, f.text.split()[0]) for f in verdict.findings} == {("2026-01-02", "2"), ("2026-01-04", "1")}
+
+
+def test_a_key_without_the_slice_column_is_unique_over_the_whole_table(shop: Shop) -> None:
+    shop.open_doors()
+    shop.edit("mart.orders_usd", "key: [order_date, order_id]", "key: [order_id]")
+    shop.backfill("mart.orders_usd", end="2026-01-04")
+    shop.sql("INSERT INTO raw.orders VALUES (1, DATE '2026-01-06', 'USD', 'same id, another day', 1)")
+    plan = shop.plan("mart.orders_usd", start="2026-01-05")
+    with pytest.raises(GatesFailed, match="unique"):
+        shop.apply(plan)
+    [verdict] = [v.verdict for v in shop.workspace.ledger.verdicts(plan.id) if not v.verdict.passed]
+    assert [f.slice for f in verdict.findings] == ["2026-01-06"]
+
+
+def test_nulls_where_none_may_be_are_counted_per_slice(shop: Shop) -> None:
+    shop.open_doors()
+    shop.edit("mart.orders_usd", "CAST(o.amount * r.rate", "CAST(nullif(o.amount, 10) * r.rate")
+    with pytest.raises(GatesFailed, match=r"mart\.orders_usd:not_null"):
+        shop.backfill("mart.orders_usd")
+
+
+def test_a_model_vouched_for_wrongly_is_caught_by_computing_one_slice_alone(shop: Shop) -> None:
+    shop.open_doors()
+    shop.write(
+        "mart.numbered",
+        "/* retcon\nslices: {by: order_date, every: day}\nreplay: {sliceable: true}\n"
+        "inputs: {raw.orders: {time: order_date}}\n*/\n"
+        "SELECT order_date, order_id, count(*) OVER () AS n FROM raw.orders",
+    )
+    plan = shop.plan("mart.numbered")
+    with pytest.raises(GatesFailed, match=r"mart\.numbered:parity"):
+        shop.apply(plan)
+    shop.edit("mart.numbered", "replay: {sliceable: true}\n", "")
+    shop.backfill("mart.numbered")
+    assert shop.sql("SELECT DISTINCT n FROM mart.numbered") == [(12,)]
+
+
+def test_sums_of_doubles_pass_parity_whatever_their_order(shop: Shop) -> None:
+    shop.open_doors()
+    shop.write(
+        "mart.floats",
+        "/* retcon\nslices: {by: order_date, every: day}\ninputs: {raw.orders: {time: order_date}}\n*/\n"
+        "SELECT order_date, currency, sum(CAST(amount AS DOUBLE) / 3 + 1e9) AS s, avg(CAST(amount AS DOUBLE)) AS a "
+        "FROM raw.orders GROUP BY order_date, currency",
+    )
+    for _ in range(2):
+        shop.backfill("mart.floats")
+
+
+def test_types_that_differ_are_refused_before_the_first_wave_naming_both(shop: Shop) -> None:
+    shop.open_doors()
+    shop.backfill("mart.orders_usd", end="2026-01-01")
+    shop.edit("mart.orders_usd", "AS DECIMAL(18, 4)) AS amount_usd", "AS DECIMAL(20, 4)) AS amount_usd")
+    plan = shop.plan("mart.orders_usd", end="2026-01-01")
+    with pytest.raises(Refused, match=r"amount_usd: the query yields decimal\(20,4\), the table has decimal\(18,4\)"):
+        shop.apply(plan)
+    assert not [w for w in shop.workspace.ledger.waves(plan.id) if w.attempts]
+
+
+def test_names_that_differ_are_refused_when_planning(shop: Shop) -> None:
+    shop.open_doors()
+    shop.backfill("mart.orders_usd", end="2026-01-01")
+    shop.edit("mart.orders_usd", "o.customer,", "o.customer AS client,")
+    with pytest.raises(Refused, match="yields client, which the table doesn't have; the table has customer"):
+        shop.plan("mart.orders_usd", end="2026-01-01")
+
+
+def test_declared_columns_are_checked(shop: Shop) -> None:
+    shop.open_doors()
+    shop.edit("mart.revenue", "consumers:", "columns: {order_date: date, currency: string, orders: int, "
+              "revenue_usd: 'decimal(28,4)'}\nconsumers:")  # fmt: skip
+    with pytest.raises(Refused, match=r"mart\.revenue\.orders: the query yields bigint, `columns` says int"):
+        shop.backfill()
+
+
+def test_an_unknown_column_is_refused_with_the_file_and_a_suggestion(shop: Shop) -> None:
+    shop.open_doors()
+    shop.edit("mart.orders_usd", "o.currency, o.customer", "o.currency, o.custommer AS customer")
+    with pytest.raises(RetconError, match="custommer") as error:
+        shop.plan("mart.orders_usd")
+    assert "customer" in error.value.next + error.value.message
+
+
+def break_the_branch(shop: Shop, branch: str) -> None:
+    shop.sql(f"INSERT INTO mart.orders_usd.branch_{branch} VALUES (1, DATE '2026-01-02', 'USD', 'x', 1.0)")
+
+
+def drop_the_branch(shop: Shop, branch: str) -> None:
+    shop.sql(f"ALTER TABLE mart.orders_usd DROP BRANCH {branch}")
+
+
+def add_a_column(shop: Shop, branch: str) -> None:
+    shop.sql("ALTER TABLE mart.orders_usd ADD COLUMN extra INT")
+
+
+def change_the_partitioning(shop: Shop, branch: str) -> None:
+    shop.sql("ALTER TABLE mart.orders_usd ADD PARTITION FIELD currency")
+
+
+def make_the_table_again(shop: Shop, branch: str) -> None:
+    shop.sql("DROP TABLE mart.orders_usd")
+    shop.sql("CREATE TABLE mart.orders_usd (order_id BIGINT, order_date DATE, currency STRING, customer STRING, "
+             "amount_usd DECIMAL(18,4)) USING iceberg PARTITIONED BY (order_date)")  # fmt: skip
+
+
+def lose_a_file(shop: Shop, branch: str) -> None:
+    paths = shop.sql("SELECT file_path FROM mart.orders_usd.all_data_files")
+    live = shop.files("mart.orders_usd")
+    for (path,) in paths:
+        if path not in live:
+            os.remove(urlsplit(path).path)
+
+
+@pytest.mark.parametrize(
+    ("sabotage", "message"),
+    [
+        (break_the_branch, r"branch .* points to snapshot"),
+        (drop_the_branch, r"branch .* is gone"),
+        (add_a_column, r"schema id was 0 and is 1"),
+        (change_the_partitioning, r"partition spec id was 0 and is 1"),
+        (make_the_table_again, r"uuid"),
+        (lose_a_file, r"staged files of mart\.orders_usd are gone"),
+    ],
+)
+def test_what_changed_since_it_was_proven_is_found_before_publishing(shop: Shop, sabotage: Any, message: str) -> None:
+    shop.open_doors()
+    shop.backfill()
+    plan = shop.plan("mart.orders_usd", start="2026-01-02", end="2026-01-03")
+    shop.apply(plan, until=Until.PROVEN)
+    sabotage(shop, plan.branch)
+    before = shop.files("mart.orders_usd"), shop.files("mart.revenue")
+    with pytest.raises(Refused, match=message):
+        shop.apply(plan)
+    assert (shop.files("mart.orders_usd"), shop.files("mart.revenue")) == before
+
+
+def test_a_rollback_is_possible_until_the_retention_ends(shop: Shop) -> None:
+    shop.open_doors()
+    run = shop.backfill()
+    shop.now += timedelta(days=14, seconds=1)
+    with pytest.raises(Refused, match="could be rolled back until 2026-02-05"):
+        shop.rollback(run)
+    shop.now -= timedelta(seconds=2)
+    shop.rollback(run)
+
+
+def test_the_log_of_spark_is_kept_and_nothing_of_it_is_shown(shop: Shop, capfd: pytest.CaptureFixture[str]) -> None:
+    shop.open_doors()
+    capfd.readouterr()
+    shop.edit("mart.orders_usd", "o.amount * r.rate", "o.amount / (r.rate - r.rate)")
+    with pytest.raises(RetconError, match="DIVIDE_BY_ZERO"):
+        shop.backfill("mart.orders_usd", end="2026-01-01")
+    out, err = capfd.readouterr()
+    assert (out, err) == ("", "")
+    assert Path(shop.root, ".retcon", "logs").is_dir()
