@@ -35,7 +35,9 @@ def binary_folders() -> list[Path]:
 @contextmanager
 def running_postgres(folder: Path, binaries: Path | None = None) -> Iterator[str]:
     """A server that keeps its data in `folder` (best one of `tempfile.mkdtemp`), as the URL of an empty database."""
-    programs = binaries or binary_folders()[0]
+    programs = binaries or next(iter(binary_folders()), None)
+    if programs is None:
+        raise RuntimeError("there is no PostgreSQL on this machine: `apt install postgresql` or `pip install pgserver`")
     identity = _unprivileged(folder)
     data = folder / "data"
     subprocess.run(

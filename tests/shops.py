@@ -26,7 +26,14 @@ name: shop
 catalog: {{name: lake, type: jdbc, uri: "{uri}", warehouse: .retcon/warehouse}}
 spark:
   master: "local[2]"
-  conf: {{spark.sql.shuffle.partitions: 2, spark.driver.memory: 1g}}
+  # For a hundred rows, compiling the plan costs more than running it.
+  conf:
+    spark.driver.memory: 1g
+    spark.driver.extraJavaOptions: -XX:TieredStopAtLevel=1 -XX:+UseSerialGC
+    spark.sql.shuffle.partitions: 1
+    spark.sql.adaptive.enabled: false
+    spark.sql.codegen.wholeStage: false
+    spark.sql.codegen.factoryMode: NO_CODEGEN
 params: {{vip: "O'Brien \\"ü\\""}}
 consumers:
   board: {{owner: cfo, kind: dashboard}}

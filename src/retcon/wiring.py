@@ -21,6 +21,7 @@ from retcon.flow.ports import Clock, Watch
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from sqlalchemy import Engine
 
     from retcon.flow.context import Context
     from retcon.flow.plan import Planner
@@ -55,11 +56,10 @@ class Workspace:
 
     @cached_property
     def ledger(self) -> SqlLedger:
-        from retcon.ledger.migrate import migrate
         from retcon.ledger.store import SqlLedger
 
         catalog = self.project.settings.catalog
-        return SqlLedger(catalog.uri, catalog.name, migrate=migrate)
+        return SqlLedger(catalog.uri, catalog.name, migrate=_migrate)
 
     @cached_property
     def tables(self) -> IcebergMetadata:
@@ -126,6 +126,13 @@ class Workspace:
         )
 
 
+def _migrate(engine: Engine) -> None:
+    """Alembic is loaded only where a ledger has to be made or changed: those who look wouldn't wait for it."""
+    from retcon.ledger.migrate import migrate
+
+    migrate(engine)
+
+
 class _SqlText:
     """What sqlglot can tell, for the planner."""
 
@@ -153,6 +160,13 @@ def write_project(target: Path, template: str) -> list[Path]:
     from retcon.project.scaffold import write_project
 
     return write_project(target, template)
+
+
+def template_text(template: str, path: str) -> str:
+    """One file of a project template."""
+    from retcon.project.scaffold import template_text as text_of
+
+    return text_of(template, path)
 
 
 def write_samples(root: Path, *, days: int, orders_a_day: int) -> Samples:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -122,7 +124,8 @@ def test_plus_signs_add_what_is_up_and_down_the_graph(graph: Graph, data: st.Dat
 
 @pytest.mark.parametrize(
     ("selector", "hint"),
-    [("mart.cc", "did you mean mart.c?"), ("+base.bb+", "did you mean base.b?"), ("tag:finanse", "did you mean tag:finance?"),
+    [("mart.cc", "did you mean mart.c?"), ("+base.bb+", "did you mean base.b?"),
+     ("tag:finanse", "did you mean tag:finance?"),
      ("zzzzzz", "`retcon check` lists the models"), ("nothing.*", "`retcon check` lists the models")],
 )  # fmt: skip
 def test_a_selector_that_means_nothing_is_refused_with_what_was_probably_meant(selector: str, hint: str) -> None:
@@ -158,7 +161,7 @@ def test_a_cycle_is_named_in_reading_order(graph: Graph, data: st.DataObject) ->
     assert len(path) > 1
     assert path[0] == path[-1]
     assert len(set(path[:-1])) == len(path) - 1
-    for reader, read in zip(path, path[1:], strict=False):
+    for reader, read in pairwise(path):
         assert read in {i.table for i in models[reader].inputs} | set(models[reader].after)
     assert refused.value.problems[0].path == models[path[0]].path
 

@@ -57,9 +57,11 @@ def test_a_date_reads_back_as_it_was_written(day: date) -> None:
     assert parse_date(f" {day.isoformat()} ", "--start") == day
 
 
-@pytest.mark.parametrize("text", ["", "yesterday", "2026-1-2", "22.01.2026", "2026-01-22T00:00", "20260122", "2026-W01"])
+@pytest.mark.parametrize(
+    "text", ["", "yesterday", "2026-1-2", "22.01.2026", "2026-01-22T00:00", "20260122", "2026-W01"]
+)
 def test_what_is_no_date_is_refused_with_the_option_and_an_example(text: str) -> None:
-    with pytest.raises(BadArguments, match="--end: .* is not a date") as refused:
+    with pytest.raises(BadArguments, match=r"--end: .* is not a date") as refused:
         parse_date(text, "--end")
     assert "YYYY-MM-DD" in refused.value.next
     assert refused.value.exit_code == 2

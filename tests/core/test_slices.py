@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, date, datetime, timedelta, timezone
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -58,7 +59,7 @@ def test_text_that_names_no_slice_is_refused(text: str) -> None:
 def test_ranges_are_the_longest_runs_and_hold_each_slice_once(slices: SliceSet) -> None:
     ranges = slices.ranges()
     assert [o for first, last in ranges for o in range(first, last + 1)] == list(slices.ordinals)
-    assert all(after[0] > before[1] + 1 for before, after in zip(ranges, ranges[1:], strict=False))
+    assert all(after[0] > before[1] + 1 for before, after in pairwise(ranges))
 
 
 @given(slice_sets())

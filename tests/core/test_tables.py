@@ -84,9 +84,7 @@ def test_present_are_the_slices_that_a_bounded_data_file_may_hold(held: TableCon
 @given(contents())
 def test_contents_are_exact_where_no_file_may_hold_rows_of_more_than_one_slice(held: TableContents) -> None:
     spans = [(file.first, file.last) for file in held.files]
-    assert held.is_exact == all(
-        first is not None and last is not None and last <= first for first, last in spans
-    )
+    assert held.is_exact == all(first is not None and last is not None and last <= first for first, last in spans)
 
 
 def test_a_file_bounded_on_one_side_only_may_hold_anything() -> None:

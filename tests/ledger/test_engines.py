@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 import sys
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from retcon.ledger.faults import faults
 from retcon.ledger.migrate import migrate
 from retcon.ledger.store import SqlLedger
 from tests.ledger.conftest import CATALOG
+from tests.ledger.crowds import at_once
 from tests.postgres import free_port
 
 
@@ -46,6 +48,17 @@ def test_a_path_may_hold_whatever_a_folder_may_be_called(tmp_path: Path) -> None
     ledger.prepare()
     assert ledger.exists()
     assert (folder / "lake.db").exists()
+
+
+def test_drivers_that_make_one_file_at_once_wait_for_one_another(tmp_path: Path) -> None:
+    for number in range(50):
+        assert at_once([partial(make_file, tmp_path / f"{number}.db")] * 4) == [None] * 4
+
+
+def test_connecting_to_a_file_that_is_not_there_makes_none(tmp_path: Path) -> None:
+    with pytest.raises(Fault, match="can't be opened"):
+        run_all(engine_for(f"sqlite:///{tmp_path}/lake.db"), "SELECT 1")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_tables_made_in_a_transaction_that_breaks_are_not_there(tmp_path: Path) -> None:

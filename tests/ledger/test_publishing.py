@@ -197,6 +197,27 @@ def test_of_two_runs_that_publish_one_table_at_once_one_wins_and_the_other_leave
     assert ledger.events(loser.plan.id)[-1].kind == "PublishBegan"
 
 
+def test_tables_are_always_swapped_in_the_same_order_so_that_publishes_do_not_deadlock(
+    ledger: SqlLedger, database: Database
+) -> None:
+    tables = ["mart.a", "mart.b", "mart.c"]
+    for table in tables:
+        database.add_table(table)
+    driver = a_publishing_run(ledger, models=tuple(tables))
+    swapped: list[str] = []
+
+    def listen(connection: object, cursor: object, statement: str, values: object, *_: object) -> None:
+        if statement.startswith("UPDATE iceberg_tables"):
+            swapped.extend(table for table in tables if repr(table.rpartition(".")[2]) in repr(values))
+
+    event.listen(Engine, "before_cursor_execute", listen)
+    try:
+        driver.publish(swap("mart.b"), swap("mart.c"), swap("mart.a"))
+    finally:
+        event.remove(Engine, "before_cursor_execute", listen)
+    assert swapped == tables
+
+
 def test_of_many_publishes_of_one_run_at_once_one_stands(ledger: SqlLedger, database: Database) -> None:
     database.add_table(FCT)
     driver = a_publishing_run(ledger)

@@ -237,11 +237,13 @@ def test_a_publish_that_was_refused_leaves_the_run_proven(ledger: SqlLedger) -> 
     run = driver.tell(PublishRefused(why="somebody wrote 2025-10-26"))
     assert run.state is S.PROVEN
     assert run.tables[FCT].head == 2**62 + 200
+    # The next try was refused while it was prepared.
+    assert driver.tell(PublishRefused(why="still there")).state is S.PROVEN
     assert len(ledger.verdicts(driver.plan.id)) == 1
 
 
 @pytest.mark.parametrize("state", [S.PLANNED, S.STAGING, S.STAGED, S.PROVING])
-def test_a_publish_can_not_be_refused_where_none_was_begun(ledger: SqlLedger, state: RunState) -> None:
+def test_a_publish_can_not_be_refused_before_anything_is_proven(ledger: SqlLedger, state: RunState) -> None:
     driver = Driver(ledger, a_plan())
     steps: list[Event] = [tables_opened(driver.plan), StagingDone(), ProvingBegan()]
     driver.tell(*steps[: [S.PLANNED, S.STAGING, S.STAGED, S.PROVING].index(state)])
@@ -397,7 +399,7 @@ def test_ten_thousand_slices_are_opened_proven_and_read_in_seconds(ledger: SqlLe
     driver = Driver(ledger, plan)
     driver.tell(tables_opened(plan), wave_staged(plan, 1), StagingDone(), ProvingBegan(), judged(plan))
     assert len(ledger.slices(plan.id)) == 10_000
-    assert time.perf_counter() - started < 15
+    assert time.perf_counter() - started < 30
 
 
 def test_the_newest_publish_that_stands_is_found_per_slice_and_per_model(ledger: SqlLedger, database: Database) -> None:

@@ -43,7 +43,7 @@ TAKEN: dict[RunState, dict[str, RunState]] = {
     S.STAGING: {**STAGES, **ENDS, "staging done": S.STAGED},
     S.STAGED: {**STAGES, **PROVES, **ENDS, "staging done": S.STAGED},
     S.PROVING: {**PROVES, **ENDS, "passed": S.PROVEN, "failed": S.FAILED},
-    S.PROVEN: {**STAGES, **PROVES, **ENDS, "publish began": S.PUBLISHING},
+    S.PROVEN: {**STAGES, **PROVES, **ENDS, "publish began": S.PUBLISHING, "publish refused": S.PROVEN},
     S.FAILED: {**STAGES, **PROVES, **ENDS, "overridden": S.PROVEN},
     S.PUBLISHING: {**STAGES, "publish began": S.PUBLISHING, "publish refused": S.PROVEN, "published": S.PUBLISHED},
     S.PUBLISHED: {"rolled back": S.ROLLED_BACK},

@@ -30,11 +30,10 @@ class Stop(StrEnum):
 
 def apply(
     context: typer.Context,
-    plan: Annotated[
-        str, typer.Argument(metavar="PLAN", help="A plan's file or id, or the id of its run.", show_default=False)
-    ],
+    plan: Annotated[str, typer.Argument(metavar="PLAN", hidden=True)],
     until: Annotated[
-        Stop | None, typer.Option("--until", help="Stop there, for review; `apply` again goes on.")
+        Stop | None,
+        typer.Option("--until", metavar="staged|proven", help="Stop there, for review; `apply` again goes on."),
     ] = None,
     max_active: Annotated[
         int, typer.Option("--max-active", min=1, metavar="N", help="Waves that run at the same time.")
@@ -43,15 +42,15 @@ def apply(
         list[str] | None,
         typer.Option("--override", metavar="GATE", help="Answer for a failed gate, `model:gate`; may be repeated."),
     ] = None,
-    reason: Annotated[str | None, typer.Option("--reason", help="Why the override is right.")] = None,
+    reason: Annotated[str | None, typer.Option("--reason", metavar="TEXT", help="Why the override is right.")] = None,
     project: ProjectFolder = None,
     as_json: Json = False,
 ) -> None:
-    """Stage, prove and publish a plan.
+    """Run a plan: stage, prove, publish.
 
-    Everything is computed beside production, judged by the gates, and published in one step, or not at all. Ctrl-C
-    pauses; applying again goes on with what is missing, and does nothing where all is done. Exit code 4: a gate
-    failed, nothing was published.
+    PLAN is the plan's file or id. Everything is computed beside production, judged by the gates, and published in
+    one step, or not at all. Ctrl-C pauses; applying again goes on with what is missing, and does nothing where all
+    is done. Exit code 4: a gate failed, nothing was published.
 
     \b
     Example:
@@ -96,7 +95,7 @@ def _go_on(
         verdicts = tuple(workspace.ledger.verdicts(run.id))
         terminal.evidence = {"run": run.id, "verdicts": verdict_results(verdicts)}
         if not terminal.as_json:
-            terminal.out.print(failed_view(verdicts))
+            terminal.show(failed_view(verdicts))
         raise
 
 

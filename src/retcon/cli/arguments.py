@@ -1,4 +1,7 @@
-"""Arguments and options that several commands share."""
+"""Arguments and options that several commands share.
+
+Arguments are hidden from the help's list, where typer would show their Python types; each command's text explains them.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +12,7 @@ import typer
 
 Select = Annotated[
     list[str] | None,
-    typer.Argument(
-        metavar="SELECT",
-        help="Models by name, glob (`mart.*`) or tag (`tag:finance`); `+m` adds what m reads, `m+` what reads m.",
-        show_default=False,
-    ),
+    typer.Argument(metavar="SELECT", hidden=True),
 ]
 ProjectFolder = Annotated[
     Path | None,
@@ -24,10 +23,5 @@ Json = Annotated[
 ]
 Start = Annotated[str | None, typer.Option("-s", "--start", metavar="DATE", help="First day, YYYY-MM-DD, included.")]
 End = Annotated[str | None, typer.Option("-e", "--end", metavar="DATE", help="Last day, YYYY-MM-DD, included.")]
-RunId = Annotated[
-    str, typer.Argument(metavar="RUN", help="The run's id, as `retcon history` lists it.", show_default=False)
-]
-RunOrModel = Annotated[
-    str,
-    typer.Argument(metavar="RUN|MODEL", help="A run's id, or a model, which means its newest run.", show_default=False),
-]
+RunId = Annotated[str, typer.Argument(metavar="RUN", hidden=True)]
+RunOrModel = Annotated[str, typer.Argument(metavar="RUN|MODEL", hidden=True)]

@@ -17,7 +17,7 @@ from retcon.flow.cancel import cancel as give_up
 def cancel(
     context: typer.Context,
     run: RunId,
-    reason: Annotated[str | None, typer.Option("--reason", help="Why it is given up.")] = None,
+    reason: Annotated[str | None, typer.Option("--reason", metavar="TEXT", help="Why it is given up.")] = None,
     project: ProjectFolder = None,
     as_json: Json = False,
 ) -> None:

@@ -15,10 +15,13 @@ from retcon.core.projects import Project
 
 
 def check(context: typer.Context, select: Select = None, project: ProjectFolder = None, as_json: Json = False) -> None:
-    """Check retcon.yaml and every model, and list the models in the order in which they run.
+    """Check the project and list its models in running order.
 
     All problems are listed at once, each with file, line and remedy; the exit code is then 1. Starts no Spark and
     asks no catalog, so it can run in CI.
+
+    SELECT narrows the list: models by name, glob (`mart.*`) or tag (`tag:finance`); `+m` adds what m reads, `m+` what
+    reads m.
 
     \b
     Example:

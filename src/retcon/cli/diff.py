@@ -21,10 +21,11 @@ def diff(
     project: ProjectFolder = None,
     as_json: Json = False,
 ) -> None:
-    """Show what a run changes, per slice: rows and every declared metric, old and new.
+    """Show old against new, slice by slice.
 
-    Before the publish it is what was staged against production; afterwards what was published against what was there
-    before. Read from what was measured when the run was proven: no Spark is started.
+    Rows and every declared metric of a run (or of a model's newest run). Before the publish it is what was staged
+    against production; afterwards what was published against what was there before. All of it was measured when the
+    run was proven, so no Spark is started.
 
     \b
     Example:

@@ -43,18 +43,19 @@ def _lines(error: RetconError) -> Iterator[Text]:
 
 
 def _labelled(label: str, style: str, text: str) -> Text:
-    return Text.assemble((f"{label}: ", style), text)
+    return Text.assemble((f"{label}:".ljust(7), style), text)
 
 
 def usage_error(error: typer.TyperException, command: str | None) -> BadArguments:
     """An error of the parser in retcon's own words."""
-    possible = getattr(error, "possibilities", None)
-    help_of = f"retcon {command} --help" if command else "retcon --help"
-    if possible:
-        return BadArguments(error.message, next=f"did you mean {' or '.join(possible)}?")
-    message, _, guess = error.format_message().partition(". Did you mean ")
-    advice = f"did you mean {guess}" if guess else f"`{help_of}` tells more"
-    return BadArguments(message.rstrip(".").replace("\n", " "), next=advice.replace("'", "`"))
+    # typer keeps its kinds of errors to itself; one of them lists the options that are spelt alike
+    alike = getattr(error, "possibilities", None)
+    said = (error.message if alike else error.format_message()).replace("'", "`")
+    message, _, guess = " ".join(said.split()).partition(". Did you mean ")
+    message = (message[:1].lower() + message[1:]).rstrip(".")
+    if alike or guess:
+        return BadArguments(message, next=f"did you mean {' or '.join(alike) + '?' if alike else guess}")
+    return BadArguments(message, next=f"`{'retcon ' + command if command else 'retcon'} --help` tells more")
 
 
 def interrupted() -> Interrupted:

@@ -14,14 +14,14 @@ from retcon.cli.views.runs_listed import history_view
 
 def history(
     context: typer.Context,
-    model: Annotated[
-        str | None, typer.Argument(metavar="MODEL", help="Only runs of this model.", show_default=False)
-    ] = None,
+    model: Annotated[str | None, typer.Argument(metavar="MODEL", hidden=True)] = None,
     limit: Annotated[int, typer.Option("--limit", min=1, metavar="N", help="How many runs, at most.")] = 20,
     project: ProjectFolder = None,
     as_json: Json = False,
 ) -> None:
-    """List runs, newest first: what, why, by whom, and what became of them.
+    """List the runs, newest first.
+
+    With MODEL, only its runs.
 
     \b
     Example:

@@ -19,12 +19,13 @@ _ORDERS_A_DAY = 200
 
 def init(
     context: typer.Context,
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder that is new or empty.", show_default=False)],
+    folder: Annotated[Path, typer.Argument(metavar="DIR", hidden=True)],
     as_json: Json = False,
 ) -> None:
-    """Write a small working project, with two models and sample tables.
+    """Write a small working project into a folder that is new or empty.
 
-    The project keeps its tables in a SQLite catalog below .retcon/, so nothing else is needed to try plan and apply.
+    It has two models and sample tables. The tables are kept in a SQLite catalog below .retcon/, so nothing else is
+    needed to try plan and apply.
 
     \b
     Example:

@@ -14,6 +14,7 @@ from retcon.cli import failures
 from retcon.cli.apply import apply
 from retcon.cli.cancel import cancel
 from retcon.cli.check import check
+from retcon.cli.demo import demo_command
 from retcon.cli.diff import diff
 from retcon.cli.history import history
 from retcon.cli.init import init
@@ -38,6 +39,7 @@ def application() -> typer.Typer:
     app.callback(invoke_without_command=True)(_retcon)
     for command in (init, check, render, plan, apply, diff, rollback, cancel, status, history, show):
         app.command()(command)
+    app.command()(demo_command(run))
     return app
 
 

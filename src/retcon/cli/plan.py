@@ -40,7 +40,9 @@ def plan(
     select: Select = None,
     start: Start = None,
     end: End = None,
-    reason: Annotated[str | None, typer.Option("--reason", help="Why history is rewritten. Required.")] = None,
+    reason: Annotated[
+        str | None, typer.Option("--reason", metavar="TEXT", help="Why history is rewritten; needed.")
+    ] = None,
     also: Annotated[
         list[str] | None, typer.Option("--select", metavar="SELECT", help="The same as SELECT; may be repeated.")
     ] = None,
@@ -64,10 +66,14 @@ def plan(
     project: ProjectFolder = None,
     as_json: Json = False,
 ) -> None:
-    """Work out what a correction covers and write it to backfills/<id>.yaml, for review.
+    """Plan a correction, and write the plan down for review.
 
-    Dates are inclusive; without them each model's whole history is planned. Published models that read what changes
-    are included. Nothing is computed and no Spark is started: `retcon apply` runs the plan.
+    SELECT names the models: by name, glob (`mart.*`) or tag (`tag:finance`); `+m` adds what m reads, `m+` what reads
+    m. Dates are inclusive; without them each model's whole history is planned. Published models that read what
+    changes are included.
+
+    The plan is printed and written to backfills/<id>.yaml. Nothing is computed and no Spark is started: `retcon apply`
+    runs it.
 
     \b
     Example:

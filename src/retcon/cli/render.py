@@ -26,15 +26,16 @@ from retcon.wiring import Workspace, slice_predicate
 
 def render(
     context: typer.Context,
-    model: Annotated[str, typer.Argument(metavar="MODEL", help="The model's name.", show_default=False)],
+    model: Annotated[str, typer.Argument(metavar="MODEL", hidden=True)],
     start: Start = None,
     end: End = None,
     project: ProjectFolder = None,
     as_json: Json = False,
 ) -> None:
-    """Show the SQL that will run: the model's text over its inputs, each cut to the slices that are read.
+    """Show the SQL that will run for a model.
 
-    Without dates the slice of yesterday is shown. Starts no Spark; what is printed is SQL that Spark takes.
+    That is: each input as a view, pinned and cut to the slices that are read, then the model's text over these views,
+    with the values that are bound to it. Without dates, for the slice of yesterday. Starts no Spark.
 
     \b
     Example:

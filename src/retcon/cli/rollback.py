@@ -19,13 +19,14 @@ from retcon.flow.tell import Teller
 def rollback(
     context: typer.Context,
     run: RunId,
-    reason: Annotated[str, typer.Option("--reason", help="Why it is undone. Required.", show_default=False)],
+    reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why it is undone.")],
     project: ProjectFolder = None,
     as_json: Json = False,
 ) -> None:
-    """Undo a publish: every table of the run goes back to where it was, in one step.
+    """Undo a publish, for all of its tables in one step.
 
-    Refused where something landed on a table later. What other runs computed from it meanwhile is listed as stale.
+    Every table of the run goes back to where it was before. Refused where something landed on one of them later.
+    What other runs computed from it meanwhile is listed as stale.
 
     \b
     Example:

@@ -16,15 +16,16 @@ from retcon.wiring import Workspace
 
 def show(
     context: typer.Context,
-    subject: Annotated[
-        str, typer.Argument(metavar="RUN|MODEL", help="A run's id, or a model's name.", show_default=False)
-    ],
+    subject: Annotated[str, typer.Argument(metavar="RUN|MODEL", hidden=True)],
     code: Annotated[bool, typer.Option("--code", help="Print the code that the run was opened with.")] = False,
     slices: Annotated[bool, typer.Option("--slices", help="List every slice of the run.")] = False,
     project: ProjectFolder = None,
     as_json: Json = False,
 ) -> None:
-    """Tell everything about one run (why, state, tables, verdicts, waves, record), or about one model.
+    """Tell everything about one run, or one model.
+
+    Of a run: why, state, tables with their snapshots, how to undo it, verdicts, waves, and whether its record is
+    sound. Of a model: keys, inputs, readers, consumers, last runs.
 
     \b
     Example:

@@ -11,7 +11,9 @@ from retcon.cli.views.runs_listed import status_view
 
 
 def status(context: typer.Context, select: Select = None, project: ProjectFolder = None, as_json: Json = False) -> None:
-    """Tell per model what is published, since when, and which runs are under way.
+    """Tell what is published and what is under way.
+
+    SELECT narrows the list: models by name, glob (`mart.*`) or tag (`tag:finance`).
 
     \b
     Example:

@@ -48,7 +48,17 @@ class Terminal:
         if self.as_json:
             self.document({"result": result()})
         else:
-            self.out.print(view())
+            self.show(view())
+
+    def show(self, view: RenderableType) -> None:
+        """A view on stdout; in a file or a pipe without the blanks that fill up columns."""
+        if self.out.is_terminal:
+            self.out.print(view)
+            return
+        with self.out.capture() as captured:
+            self.out.print(view)
+        for line in captured.get().splitlines():
+            self.out.out(line.rstrip(), highlight=False)
 
     def document(self, body: Mapping[str, Any]) -> None:
         """The one JSON document of this call."""

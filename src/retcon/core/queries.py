@@ -53,7 +53,8 @@ def quoted_name(name: str) -> str:
 
 def text_literal(value: str) -> str:
     """A string as a Spark SQL literal."""
-    return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+    # The last one, since Spark would fill in ${env:…} even here; an escaped brace is a brace.
+    return "'" + value.replace("\\", "\\\\").replace("'", "\\'").replace("${", "$\\{") + "'"
 
 
 def patched(query: Query, names: Mapping[str, str]) -> str:

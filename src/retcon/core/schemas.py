@@ -92,8 +92,9 @@ _TYPE_NAME = re.compile(r"\b[a-z_]+\b(?!:)")
 
 def _is_same_type(declared: str, found: str) -> bool:
     def plain(kind: str) -> str:
-        text = re.sub(r"\s+", "", kind.lower())
-        return _TYPE_NAME.sub(lambda word: _ALIASES.get(word[0], word[0]), text)
+        text = _TYPE_NAME.sub(lambda word: _ALIASES.get(word[0], word[0]), re.sub(r"\s+", "", kind.lower()))
+        text = re.sub(r"\bdecimal\b(?![(:])", "decimal(10)", text)
+        return re.sub(r"\bdecimal\((\d+)\)", r"decimal(\1,0)", text)
 
     return plain(declared) == plain(found)
 

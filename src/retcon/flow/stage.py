@@ -236,6 +236,6 @@ def _evidence(context: Context, wave: _Wave, scanned: Mapping[str, int] | None) 
             input=read.table,
             scanned_files=scanned.get(read.table, 0),
             scope_files=held.of(read.slices).files + (before.scope_files if before else 0),
-            table_files=held.of(None).files,
+            table_files=held.of(None).files + (before.table_files if before else 0),
         )
     return tuple(evidence.values())

@@ -13,6 +13,7 @@ from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Operation, Snapshot
 from pyiceberg.transforms import DayTransform, IdentityTransform
+from pyiceberg.typedef import Identifier
 from pyiceberg.types import (
     DateType,
     IcebergType,
@@ -33,7 +34,9 @@ from retcon.core.tables import Changed, Column, PartitionField, TableContents, T
 from retcon.errors import Fault
 
 _MICROSECONDS_A_DAY = 86_400_000_000
-_SPARK_NAMES = {"long": "bigint", "timestamptz": "timestamp", "timestamp": "timestamp_ntz", "boolean": "boolean"}
+_SPARK_NAMES = {"long": "bigint", "timestamptz": "timestamp", "timestamp": "timestamp_ntz", "uuid": "string"}
+_NO_SLICE = (0, -1)
+"""The span of a file whose rows have no time."""
 
 
 class IcebergMetadata:
@@ -51,7 +54,7 @@ class IcebergMetadata:
         return tuple(
             sorted(
                 ".".join(identifier)
-                for namespace in catalog.list_namespaces()
+                for namespace in _namespaces(catalog)
                 for identifier in catalog.list_tables(namespace)
             )
         )
@@ -166,12 +169,13 @@ class IcebergMetadata:
         return True
 
     def drop_unwritten(self, name: str, uuid: str) -> bool:
-        """Drop a table that retcon made and nobody wrote: the same table still, without a snapshot on main."""
+        """Drop a table that retcon made and nobody wrote: the same table still, without a snapshot on any branch."""
         table = self._load(name)
         catalog = self._catalog()
         if table is None or catalog is None or str(table.metadata.table_uuid) != uuid:
             return False
-        if table.metadata.current_snapshot_id is not None:
+        # A branch is work as well: that of another run which found this table made already.
+        if table.metadata.current_snapshot_id is not None or table.metadata.refs:
             return False
         catalog.drop_table(name)
         return True
@@ -190,8 +194,7 @@ class IcebergMetadata:
                 next="was the warehouse moved or cleaned? restore that file, or drop the table from the catalog",
             ) from error
         except DBAPIError as error:
-            # A catalog that nobody has written to yet has no tables of its own.
-            if "iceberg_tables" in str(error):
+            if _is_new(error):
                 return None
             raise _unreachable(error) from error
 
@@ -201,21 +204,34 @@ class IcebergMetadata:
         uri = self._settings.uri
         if uri.startswith("sqlite:///") and not Path(uri.removeprefix("sqlite:///")).exists():
             return None
-        catalog = SqlCatalog(
-            self._settings.name,
-            uri=uri.replace("postgresql://", "postgresql+psycopg://", 1),
-            warehouse=self._settings.warehouse,
-            init_catalog_tables="false",
-            **{key: value for key, value in self._settings.options.items() if not key.startswith("jdbc.")},
-        )
         try:
+            catalog = SqlCatalog(
+                self._settings.name,
+                uri=uri.replace("postgresql://", "postgresql+psycopg://", 1),
+                warehouse=self._settings.warehouse,
+                init_catalog_tables="false",
+                **{key: value for key, value in self._settings.options.items() if not key.startswith("jdbc.")},
+            )
             catalog.list_namespaces()
+        except ImportError as missing:
+            raise Fault(
+                f"the driver for the catalog's database is not installed: {missing}",
+                state="nothing was read or written",
+                next="PostgreSQL: pip install 'retcon[postgres]'",
+            ) from missing
         except SQLAlchemyError as error:
-            if "iceberg_tables" in str(error):
+            if _is_new(error):
                 return None
             raise _unreachable(error) from error
         self._opened = catalog
         return catalog
+
+
+def _is_new(error: SQLAlchemyError) -> bool:
+    """Nobody has written to this catalog yet: its database is there, but has none of Iceberg's tables."""
+    reason = getattr(error, "orig", None)
+    undefined_table = getattr(reason, "sqlstate", None) == "42P01"
+    return undefined_table or str(reason).startswith("no such table: iceberg_")
 
 
 def _unreachable(error: SQLAlchemyError) -> Fault:
@@ -226,6 +242,12 @@ def _unreachable(error: SQLAlchemyError) -> Fault:
         next="check `catalog.uri` in retcon.yaml and that the server runs",
         retryable=True,
     )
+
+
+def _namespaces(catalog: SqlCatalog, within: Identifier = ()) -> Iterator[Identifier]:
+    for namespace in catalog.list_namespaces(within):
+        yield namespace
+        yield from _namespaces(catalog, namespace)
 
 
 class _Spans:
@@ -252,24 +274,27 @@ class _Spans:
     def null_rows(self, file: DataFile) -> int:
         if self._field is None or file.content != DataFileContent.DATA:
             return 0
-        return int((file.null_value_counts or {}).get(self._field.field_id, 0))
+        in_null_partition = self._partition_span(file, self._specs[file.spec_id]) == _NO_SLICE
+        return int((file.null_value_counts or {}).get(self._field.field_id, file.record_count * in_null_partition))
 
     def _span(self, file: DataFile) -> tuple[int | None, int | None]:
         if self._field is None:
             return None, None
-        by_partition = self._partition_day(file, self._specs[file.spec_id])
+        by_partition = self._partition_span(file, self._specs[file.spec_id])
         if by_partition is not None:
-            return by_partition, by_partition
+            return by_partition
         # Bounds of a delete file are those of its own columns, not of the rows it deletes.
         if file.content != DataFileContent.DATA:
             return None, None
+        if file.record_count and self.null_rows(file) == file.record_count:
+            return _NO_SLICE
         low = (file.lower_bounds or {}).get(self._field.field_id)
         high = (file.upper_bounds or {}).get(self._field.field_id)
         if low is None or high is None:
             return None, None
         return self._day(low), self._day(high)
 
-    def _partition_day(self, file: DataFile, spec: PartitionSpec) -> int | None:
+    def _partition_span(self, file: DataFile, spec: PartitionSpec) -> tuple[int, int] | None:
         assert self._field is not None
         for position, field in enumerate(spec.fields):
             if field.source_id != self._field.field_id:
@@ -277,9 +302,10 @@ class _Spans:
             is_daily = isinstance(field.transform, DayTransform) or (
                 isinstance(field.transform, IdentityTransform) and isinstance(self._field.field_type, DateType)
             )
-            value = file.partition[position]
-            if is_daily and value is not None:
-                return int(value)
+            if is_daily:
+                value = file.partition[position]
+                # Rows without a time have a partition of their own.
+                return _NO_SLICE if value is None else (int(value), int(value))
         return None
 
     def _day(self, bound: bytes) -> int | None:
@@ -299,7 +325,14 @@ def _added(table: Table, snapshot: Snapshot, slices: SliceSet, by: str) -> tuple
     for entry in _entries(table, snapshot, own=True):
         if entry.status == ManifestEntryStatus.ADDED:
             file = spans.file(entry.data_file)
-            files[file.first if file.first is not None else -1].append(file)
+            if len(file.slices) != 1 or file.slices[0] not in files:
+                raise Fault(
+                    f"snapshot {snapshot.snapshot_id} of {'.'.join(table.name())} says it staged {slices.text}, "
+                    f"but {file.path} holds other rows",
+                    state="production is untouched",
+                    next="cancel the run and plan again: somebody else wrote to its branch",
+                )
+            files[file.slices[0]].append(file)
     return tuple(
         StagedSlice(
             slice=slices.grain.label(ordinal),

@@ -20,9 +20,9 @@ from pyiceberg.types import DateType, DecimalType, LongType, NestedField, String
 from retcon.core.projects import Catalog
 
 CURRENCIES = {"USD": 1.0, "EUR": 1.09, "GBP": 1.27, "JPY": 0.0067, "CHF": 1.12, "CAD": 0.73, "BRL": 0.19, "INR": 0.012}
-_WEIGHTS = (40, 22, 12, 8, 5, 5, 5, 3)
+_WEIGHTS = (28, 24, 14, 10, 6, 6, 8, 4)
 _SHOCK = 0.12
-"""The real lost this much in one day, so that a rate of the day before is visibly wrong somewhere."""
+"""The real loses this much in one day, so that a rate of the day before is visibly wrong somewhere."""
 
 LAST_DAY = date(2026, 1, 22)
 DAYS_OF_RATES = 730
@@ -81,7 +81,7 @@ def write_samples(
 
 
 def _rate_rows(draw: random.Random, shock: date) -> Iterator[pa.Table]:
-    """By quarter: a random walk a day; the dollar is one dollar, and the real falls on one day."""
+    """By quarter: a random walk a day, the dollar slowly rising; the dollar is one dollar, and the real falls on one day."""
     begin = LAST_DAY - timedelta(days=DAYS_OF_RATES - 1)
     level = dict(CURRENCIES)
     for at in range(0, DAYS_OF_RATES, _QUARTER):
@@ -90,7 +90,7 @@ def _rate_rows(draw: random.Random, shock: date) -> Iterator[pa.Table]:
         for day in days:
             for currency in CURRENCIES:
                 if currency != "USD":
-                    level[currency] *= 1 + draw.gauss(0, 0.006)
+                    level[currency] *= 1 + draw.gauss(-0.001, 0.009)
                 if currency == "BRL" and day == shock:
                     level[currency] *= 1 - _SHOCK
                 values.append(Decimal(f"{level[currency]:.8f}"))

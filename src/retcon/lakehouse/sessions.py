@@ -16,6 +16,7 @@ from retcon.errors import Fault
 from retcon.lakehouse.jars import kept_jars
 from retcon.lakehouse.java import check_java
 
+_JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 _LOGGING = """\
 rootLogger.level = warn
 rootLogger.appenderRef.file.ref = file
@@ -47,7 +48,10 @@ def start_session(settings: Settings, environ: Mapping[str, str]) -> SparkSessio
             state="Spark was not started; nothing was written",
             next="make the project folder writable for you",
         ) from error
-    conf = {**_defaults(settings, jars, logging), **catalog_conf(settings.catalog), **settings.spark.conf}
+    conf = {**_defaults(settings, jars), **catalog_conf(settings.catalog), **settings.spark.conf}
+    conf[_JAVA_OPTIONS] = (
+        f"-Dlog4j2.configurationFile=file:{logging} {settings.spark.conf.get(_JAVA_OPTIONS, '')}".strip()
+    )
     running = SparkSession.getActiveSession()
     if running is not None:
         return _beside(running, conf)
@@ -77,10 +81,9 @@ def _beside(running: SparkSession, conf: Mapping[str, str]) -> SparkSession:
     return session
 
 
-def _defaults(settings: Settings, jars: str, logging: Path) -> dict[str, str]:
+def _defaults(settings: Settings, jars: str) -> dict[str, str]:
     conf = {
         "spark.driver.extraClassPath": jars,
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile=file:{logging}",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.scheduler.mode": "FAIR",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import time
 from contextlib import closing
 from pathlib import Path
 from urllib.parse import quote
@@ -42,8 +43,21 @@ def database_file(uri: str) -> Path | None:
 def make_file(file: Path, *, patience: float = PATIENCE) -> None:
     """A SQLite database in WAL mode: readers don't wait for the writer. One that is there is kept."""
     file.parent.mkdir(parents=True, exist_ok=True)
+    deadline = time.monotonic() + patience
     with closing(sqlite3.connect(file, timeout=patience, isolation_level=None)) as connection:
+        while not _switched_to_wal(connection, or_raise=time.monotonic() > deadline):
+            time.sleep(0.01)
+
+
+def _switched_to_wal(connection: sqlite3.Connection, *, or_raise: bool) -> bool:
+    try:
         connection.execute("PRAGMA journal_mode = WAL")
+    except sqlite3.OperationalError as busy:
+        # When two switch at once SQLite turns one away on the spot, whatever the timeout says.
+        if or_raise or not busy.sqlite_errorname.startswith("SQLITE_BUSY"):
+            raise
+        return False
+    return True
 
 
 _REMEDY = "write catalog.uri as sqlite:///folder/lake.db or postgresql://user@host/database"

@@ -250,7 +250,7 @@ def _update_slices(connection: Connection, run: str, rows: list[dict[str, Any]])
         SLICES.c.run_id == run, SLICES.c.model == bindparam("of_model"), SLICES.c.slice == bindparam("of_slice")
     )
     if connection.execute(one_slice, rows).rowcount != len(rows):
-        raise ValueError(f"run {run} has no such slices, or has them once: {', '.join(r['of_slice'] for r in rows)}")
+        raise ValueError(f"run {run} has no slices like these: {', '.join(row['of_slice'] for row in rows)}")
 
 
 def _project_override(connection: Connection, run: str, event: GateOverridden) -> None:

@@ -63,17 +63,21 @@ def _model(diff: ModelDiff, all_slices: bool, width: int) -> RenderableType:
     for metric, total in diff.totals.items():
         nothing = Change(old=None, new=None)
         measures[metric] = (total, [(each.slice, each.metrics.get(metric, nothing)) for each in diff.slices])
-    parts = (_measure(title, *held, all_slices=all_slices, width=width) for title, held in measures.items())
+    parts: list[RenderableType] = []
+    for measure, (total, series) in measures.items():
+        parts.append(_total(measure, total, series))
+        if any(pair.old != pair.new for _, pair in series):
+            parts += [indented(_chart(series, width - _LABELS)), indented(_slice_table(series, all_slices))]
     return section(f"{diff.model}: {moved}", *parts)
 
 
-def _measure(measure: str, total: Change, series: Series, *, all_slices: bool, width: int) -> RenderableType:
+def _total(measure: str, total: Change, series: Series) -> Text:
     line = Text.assemble(
         (measure, STRONG), f"  {amount(total.old)} → {amount(total.new)}  ", (change(total), _colour(total))
     )
-    if all(pair.old == pair.new for _, pair in series):
-        return stack([line.append("  in every slice", style=QUIET) if len(series) > 1 else line])
-    return stack([line, indented(_chart(series, width - _LABELS)), indented(_slice_table(series, all_slices)), Text()])
+    if len(series) > 1 and all(pair.old == pair.new for _, pair in series):
+        line.append("  in every slice", style=QUIET)
+    return line
 
 
 def _chart(series: Series, width: int) -> RenderableType:
@@ -103,6 +107,8 @@ def _extremes(series: Series) -> str:
 
 
 def _slice_table(series: Series, all_slices: bool) -> RenderableType:
+    if not all_slices and len(series) > _MANY and all(pair.old is None for _, pair in series):
+        return Text("every slice is new; --all lists them", style=QUIET)
     shown = series if all_slices or len(series) <= _MANY else _most_changed(series)
     known = [abs(relative) for _, pair in series if (relative := pair.relative) is not None and relative.is_finite()]
     heads = (name("slice"), number("old"), number("new"), number("change"), name())

@@ -61,7 +61,7 @@ def _header(plan: Plan, zone: Zone) -> Iterator[tuple[str, RenderableType]]:
 
 
 def _models(plan: Plan) -> RenderableType:
-    heads = (name("model"), name("why"), number("slices"), name("range"), number("waves"), prose())
+    heads = (name("model"), name("role"), number("slices"), name("range"), number("waves"), prose())
     return table(heads, (_model_row(model) for model in plan.models))
 
 
@@ -155,5 +155,5 @@ def _footer(plan: Plan, file: str | None) -> Iterator[tuple[str, RenderableType]
 
 def guarantee(tables: int) -> str:
     """What publishing promises with a catalog in a SQL database."""
-    what = "the table" if tables == 1 else f"all {tables} tables"
+    what = {1: "the table", 2: "both tables"}.get(tables, f"all {tables} tables")
     return f"{what} in one transaction of the catalog's database: visible at once, or not at all"

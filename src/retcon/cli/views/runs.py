@@ -30,7 +30,16 @@ from retcon.cli.views.parts import (
 )
 from retcon.cli.views.states import state_text
 from retcon.core.projects import Consumer
-from retcon.core.runs import RecordedSlice, RecordedVerdict, RecordedWave, Run, RunState, ScanEvidence, WaveState
+from retcon.core.runs import (
+    RecordedSlice,
+    RecordedVerdict,
+    RecordedWave,
+    Run,
+    RunState,
+    RunTable,
+    ScanEvidence,
+    WaveState,
+)
 from retcon.flow.tell import Change, DiffReport, RunReport
 
 _FINDINGS = 3
@@ -46,7 +55,7 @@ def applied_view(report: RunReport, diff: DiffReport | None, consumers: Consumer
         [
             title("Run", Text(run.id, style=STRONG), state_text(run.state)),
             section("Verdicts", verdicts_table(report.verdicts)) if report.verdicts else None,
-            _pruning(report.waves),
+            _pruning(in_plan_order(report)),
             section("Change", totals_table(diff)) if diff is not None else None,
             _tables(run) if run.published is not None else None,
             Text(),
@@ -69,11 +78,17 @@ def run_view(report: RunReport, zone: Zone, *, all_slices: bool = False) -> Rend
             facts(_header(report, zone)),
             _tables(run) if run.tables else None,
             section("Verdicts", verdicts_table(report.verdicts)) if report.verdicts else None,
-            _waves(report.waves),
-            _pruning(report.waves),
+            _waves(in_plan_order(report)),
+            _pruning(in_plan_order(report)),
             _slices(report.slices) if all_slices else None,
         ]
     )
+
+
+def in_plan_order(report: RunReport) -> list[RecordedWave]:
+    """The waves as they were run: model after model."""
+    order = {planned.name: position for position, planned in enumerate(report.run.plan.models)}
+    return sorted(report.waves, key=lambda wave: (order.get(wave.model, len(order)), wave.wave))
 
 
 def code_text(report: RunReport) -> Text:
@@ -99,7 +114,7 @@ def _header(report: RunReport, zone: Zone) -> Iterator[tuple[str, RenderableType
         yield "ended", run.why_ended
     yield from _ways_back(report, zone)
     yield "record", _record(report)
-    yield "asked by", Text(plan.request.command, style=QUIET)
+    yield "command", Text(plan.request.command, style=QUIET)
 
 
 def _ways_back(report: RunReport, zone: Zone) -> Iterator[tuple[str, RenderableType]]:
@@ -107,7 +122,7 @@ def _ways_back(report: RunReport, zone: Zone) -> Iterator[tuple[str, RenderableT
         back = command("retcon rollback", report.run.id, "--reason …")
         yield "undo", Text.assemble(back, (f"  until {zone.named(report.rollback_until)}", QUIET))
     if report.old_version is not None:
-        kept = [table.table for table in report.run.tables.values() if table.base_snapshot is not None]
+        kept = [table.table for table in _run_tables(report.run) if table.base_snapshot is not None]
         reads = [Text(f"SELECT … FROM {each} VERSION AS OF '{report.old_version}'") for each in kept]
         yield "old version", stack(reads)
 
@@ -142,7 +157,7 @@ def _objections(each: RecordedVerdict) -> Iterator[Text]:
         yield Text(f"answered for: {each.override}", style=WARN)
     findings = each.verdict.findings
     for finding in findings[:_FINDINGS]:
-        yield Text(f"{finding.slice or 'in total'}: {finding.text}", style=QUIET)
+        yield Text(f"{finding.slice}: {finding.text}" if finding.slice else finding.text, style=QUIET)
     yield from more(len(findings) - _FINDINGS, "finding")
 
 
@@ -170,8 +185,8 @@ def _pruning(waves: Sequence[RecordedWave]) -> RenderableType | None:
         )
         for (model, table_name), scan in sums.items()
     ]
-    heads = (name("model"), name("table"), number("files scanned"), number("in scope"), number("in the table"))
-    return section("Read", table(heads, rows))
+    heads = (name("model"), name("table"), number("scanned"), number("in scope"), number("in the table"))
+    return section("Files read", table(heads, rows))
 
 
 def totals_table(diff: DiffReport) -> RenderableType:
@@ -185,6 +200,10 @@ def totals_table(diff: DiffReport) -> RenderableType:
     return table((name("model"), name("measure"), number("old"), number("new"), number("change")), rows)
 
 
+def _run_tables(run: Run) -> list[RunTable]:
+    return [run.tables[planned.name] for planned in run.plan.models if planned.name in run.tables]
+
+
 def _tables(run: Run) -> RenderableType:
     rows = [
         (
@@ -192,7 +211,7 @@ def _tables(run: Run) -> RenderableType:
             str(each.base_snapshot) if each.base_snapshot is not None else "made by this run" if each.made else NONE,
             str(each.published_snapshot) if each.published_snapshot is not None else NONE,
         )
-        for each in run.tables.values()
+        for each in _run_tables(run)
     ]
     return section("Tables", table((name("table"), name("snapshot before"), name("snapshot published")), rows))
 

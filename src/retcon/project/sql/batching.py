@@ -14,7 +14,7 @@ from itertools import count
 
 from sqlglot import exp
 
-from retcon.core.models import Input, Slicing
+from retcon.core.models import Slicing
 from retcon.project.sql.clauses import InnerQuery, grouping_sets, inner_queries, leaf_selects, own_nodes, range_reach
 from retcon.project.sql.columns import (
     common_table_names,
@@ -24,18 +24,13 @@ from retcon.project.sql.columns import (
     source_names,
 )
 from retcon.project.sql.comparisons import SLICE_PARAMETERS, equated
+from retcon.project.sql.findings import Findings, times
 from retcon.project.sql.functions import function_name, is_aggregate, window_clauses
-from retcon.project.sql.joins import Body, BodyReader, Clash
+from retcon.project.sql.joins import Body, BodyReader
 from retcon.project.sql.references import Readings, common_table
-from retcon.project.sql.relations import Objection, Relation, Rows, Scope, folded, narrowed
+from retcon.project.sql.relations import Relation, Rows, Scope, folded, narrowed
 from retcon.project.sql.spans import NOWHERE, Bound, Field, Gap, Gaps, Span
 from retcon.project.sql.statements import SqlProblem, Statement
-
-_REMEDIES = {
-    Objection.UNRELATED: "equate the time columns, bound them within `lookback` and `lookahead`, "
-    "or name the days by `:start_date` and `:end_date`",
-    Objection.BEYOND: "raise its `lookback` or `lookahead`, or narrow the condition",
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,34 +43,29 @@ class Judgement:
 
 def judge_batching(statement: Statement, readings: Readings, slicing: Slicing) -> Judgement:
     """Whether many slices may be computed in one job, by the SQL alone."""
-    judge = _Judge(statement=statement, readings=readings, slicing=slicing)
+    findings = Findings(statement=statement)
+    judge = _Judge(readings=readings, findings=findings)
     relation = judge.query(statement.tree, None)
     span = relation.days.get(slicing.by.casefold(), NOWHERE)
-    reasons = list(judge.reasons)
+    reasons = list(findings.reasons)
     for placeholder in statement.tree.find_all(exp.Placeholder):
         if placeholder.name in SLICE_PARAMETERS and id(placeholder) not in judge.settled:
-            where = judge.where(placeholder)
+            where = findings.where(placeholder)
             reasons.append(f"`:{placeholder.name}`{where} does more than bound a time column from its own side")
     if not span.holds_slice and not reasons:
         far = "reaches beyond the slice" if not span.is_empty else "isn't, unchanged, the time column of a scoped input"
         reasons.append(f"the slice column {slicing.by} {far}")
-    return Judgement(reasons=tuple(dict.fromkeys(reasons)), problems=tuple(judge.problems))
+    return Judgement(reasons=tuple(dict.fromkeys(reasons)), problems=tuple(findings.problems))
 
 
 @dataclass(kw_only=True)
 class _Judge:
-    statement: Statement
     readings: Readings
-    slicing: Slicing
-    reasons: list[str] = field(default_factory=list)
-    problems: list[SqlProblem] = field(default_factory=list)
+    findings: Findings
     settled: set[int] = field(default_factory=set)
     _ids: Iterator[int] = field(default_factory=count)
     _common_tables: dict[int, Relation | None] = field(default_factory=dict)
-
-    def where(self, node: exp.Expr, *keywords: str) -> str:
-        line = self.statement.line_of(node, *keywords)
-        return "" if line is None else f" at line {line} of the query"
+    _bodies: dict[int, Body] = field(default_factory=dict)
 
     # relations
 
@@ -94,13 +84,9 @@ class _Judge:
             case _:
                 relation = self._source(node)
         if node.args.get("limit") or node.args.get("offset"):
-            where = self.where(node.args.get("limit") or node, "LIMIT")
-            relation = self._objected(relation, f"LIMIT{where} counts the rows of all slices")
+            self.findings.because("LIMIT", node.args.get("limit") or node, "counts the rows of all slices", "LIMIT")
+            relation = relation.explained()
         return replace(relation, names=names)
-
-    def _objected(self, relation: Relation, reason: str) -> Relation:
-        self.reasons.append(reason)
-        return replace(relation, days={}, is_explained=True)
 
     def _reads_scoped(self, node: exp.Expr, seen: frozenset[int] = frozenset()) -> bool:
         for table in node.find_all(exp.Table):
@@ -127,9 +113,11 @@ class _Judge:
         else:
             relation = self.query(node.this, None)
         if node.args.get("sample"):
-            relation = self._objected(relation, f"TABLESAMPLE{self.where(node)} draws from all slices together")
+            self.findings.because("TABLESAMPLE", node, "draws from all slices together")
+            relation = relation.explained()
         if node.args.get("pivots"):
-            relation = self._objected(relation, f"PIVOT{self.where(node)} doesn't show which columns it groups by")
+            self.findings.because("PIVOT", node, "doesn't show which columns it groups by")
+            relation = relation.explained()
         return relation.renamed(renamed) if renamed else relation
 
     def _input(self, table: exp.Table) -> Relation:
@@ -155,7 +143,8 @@ class _Judge:
             self._common_tables[id(cte)] = relation.renamed(names) if has_columns and names else relation
         known = self._common_tables[id(cte)]
         if known is None:
-            return self._objected(Relation(is_scoped=True), f"`{cte.alias}`{self.where(cte)} reads itself")
+            self.findings.because(f"`{cte.alias}`", cte, "reads itself")
+            return Relation(is_scoped=True, is_explained=True)
         return known
 
     # set operations
@@ -173,8 +162,8 @@ class _Judge:
         compares_rows = not isinstance(node, exp.Union) or node.args.get("distinct")
         if compares_rows and not days and not relation.is_explained:
             word = node.key.upper()
-            times = _times(relation.inputs)
-            return self._objected(relation, f"{word}{self.where(node.expression, word, 'MINUS')} doesn't carry {times}")
+            self.findings.because(word, node.expression, f"doesn't carry {times(relation.inputs)}", word, "MINUS")
+            return relation.explained()
         return relation
 
     def _common_days(self, node: exp.SetOperation, left: Relation, right: Relation) -> dict[str, Span]:
@@ -197,15 +186,20 @@ class _Judge:
 
     def _body(self, select: exp.Select, parent: Scope | None) -> Body:
         """FROM and WHERE, with everything that they compare rows with."""
+        if id(select) not in self._bodies:
+            self._bodies[id(select)] = self._read_body(select, parent)
+        return self._bodies[id(select)]
+
+    def _read_body(self, select: exp.Select, parent: Scope | None) -> Body:
         reader = BodyReader(scope=Scope(parent=parent), relation_of=self._source, new_id=lambda: next(self._ids))
         body = reader.read(select)
         self.settled |= {id(placeholder) for placeholder in body.settled}
         rows = body.rows
         for clash in body.clashes:
-            self._report_clash(clash)
+            self.findings.clash(clash)
         for join in body.unclear:
             if rows.is_scoped:
-                self.reasons.append(f"the join{self.where(join.this)} can't be followed next to a RIGHT or FULL JOIN")
+                self.findings.because("the join", join.this, "can't be followed next to a RIGHT or FULL JOIN")
                 rows = rows.explained()
         body = replace(body, rows=rows)
         for lateral in body.laterals:
@@ -229,13 +223,15 @@ class _Judge:
             is_tied=rows.is_tied,
         )
         if select.args.get("sample"):
-            return self._objected(relation, f"TABLESAMPLE{self.where(select)} draws from all slices together")
-        if any(isinstance(p.unalias(), exp.QueryTransform) for p in select.expressions):
-            return self._objected(relation, f"TRANSFORM{self.where(select)} runs a script over rows of all slices")
-        if select.args.get("distinct") and not relation.days and not relation.is_explained:
-            where = self.where(select.expressions[0], "DISTINCT")
-            return self._objected(relation, f"DISTINCT{where} doesn't carry {_times(rows.inputs)}")
-        return relation
+            self.findings.because("TABLESAMPLE", select, "draws from all slices together")
+        elif any(isinstance(p.unalias(), exp.QueryTransform) for p in select.expressions):
+            self.findings.because("TRANSFORM", select, "runs a script over the rows of all slices")
+        elif select.args.get("distinct") and not relation.days and not relation.is_explained:
+            lack = f"doesn't carry {times(rows.inputs)}"
+            self.findings.because("DISTINCT", select.expressions[0], lack, "DISTINCT")
+        else:
+            return relation
+        return relation.explained()
 
     def _day(self, node: exp.Expr, body: Body) -> Span:
         """For which days of this expression the rows are complete; it must be a column as it came in."""
@@ -299,11 +295,11 @@ class _Judge:
             if total is None and not select.args.get("having"):
                 return rows
             name = f"{function_name(total)}()" if total is not None else "HAVING"
-            self.reasons.append(f"{name}{self.where(total or select.args['having'])} folds the rows of all slices")
+            self.findings.because(name, total or select.args["having"], "folds the rows of all slices")
             return rows.explained()
         if all(any(self._carries(key, select, body) for key in keys) for keys in grouping_sets(select, group)):
             return rows
-        self.reasons.append(f"GROUP BY{self.where(group, 'GROUP')} doesn't carry {_times(rows.inputs)}")
+        self.findings.because("GROUP BY", group, f"doesn't carry {times(rows.inputs)}", "GROUP")
         return rows.explained()
 
     def _carries(self, key: exp.Expr, select: exp.Select, body: Body) -> bool:
@@ -329,8 +325,7 @@ class _Judge:
             rows = replace(rows, spans={c: span for c, span in spans.items() if not span.is_empty})
             if not rows.spans:
                 name = function_name(window.this) or function_name(window.this.this)
-                where = self.where(window)
-                self.reasons.append(f"{name}() OVER (…){where} isn't partitioned by {_times(rows.inputs)}")
+                self.findings.because(f"{name}() OVER (…)", window, f"isn't partitioned by {times(rows.inputs)}")
                 rows = rows.explained()
         return rows
 
@@ -375,7 +370,7 @@ class _Judge:
             if spans:
                 return replace(body, rows=replace(body.rows, spans=spans))
             bodies = [replace(other, rows=replace(other.rows, spans={**other.rows.spans, **days})) for other in bodies]
-        self._report_inner(inner, body, bodies, bounds, explained)
+        self.findings.inner_query(inner, body, bodies, _gaps(body, bounds), is_explained=explained)
         return replace(body, rows=replace(body.rows.explained(), is_scoped=True))
 
     def _compared(self, inner: InnerQuery, relation: Relation, scope: Scope) -> tuple[dict[Field, Span], list[Bound]]:
@@ -389,72 +384,6 @@ class _Judge:
         days = {Field(source=own, name=name): span for name, span in relation.days.items()}
         return days, [stated.condition for stated in equated(pairs) if isinstance(stated.condition, Bound)]
 
-    # reports
-
-    def _report_inner(
-        self, inner: InnerQuery, body: Body, bodies: list[Body], bounds: Iterable[Bound], is_explained: bool
-    ) -> None:
-        inputs = tuple(declared for other in bodies for declared in other.rows.inputs)
-        what = f"{inner.word} over {_tables(inputs)}"
-        gaps = _gaps(body, bounds)
-        outside = {source.id for source in body.scope.sources}
-        is_near = any(gaps.has_bounded(other.rows.spans, outside) for other in bodies)
-        is_tied = all(other.rows.is_tied for other in bodies)
-        is_beyond = is_near and body.rows.is_scoped and not is_explained
-        if inner.shows_absence and not is_tied and (is_beyond or not is_near):
-            self._refuse(what, inner.node, inputs, Objection.BEYOND if is_beyond else Objection.UNRELATED)
-        elif not is_explained:
-            where = self.where(inner.query)
-            if not body.rows.is_scoped:
-                self.reasons.append(f"{what}{where} decides about rows of an input that is read whole")
-            else:
-                self.reasons.append(f"{what}{where} {_lack(is_beyond, inputs, body.rows.inputs)}")
-
-    def _report_clash(self, clash: Clash) -> None:
-        left, right, kind = clash.left, clash.right, clash.kind
-        missed = right if right.is_scoped and not kind.preserves_right else left if left.is_scoped else right
-        is_explained = left.is_explained or right.is_explained
-        are_both_scoped = left.is_scoped and right.is_scoped
-        is_beyond = clash.objection is Objection.BEYOND and are_both_scoped and not is_explained
-        words = " ".join(word for word in (clash.join.side, clash.join.kind, "JOIN") if word and word != "OUTER")
-        what = f"{words} with {_tables(missed.inputs)}"
-        if (
-            kind.shows_absence(left, right)
-            and not missed.is_tied
-            and (is_beyond or clash.objection is Objection.UNRELATED)
-        ):
-            self._refuse(what, clash.join.this, missed.inputs, clash.objection)
-        elif not is_explained:
-            where = self.where(clash.join.this)
-            if not are_both_scoped:
-                self.reasons.append(f"{what}{where} decides about rows of an input that is read whole")
-            else:
-                other = left if missed is right else right
-                self.reasons.append(f"{what}{where} {_lack(is_beyond, missed.inputs, other.inputs)}")
-
-    def _refuse(self, what: str, node: exp.Expr, inputs: tuple[Input, ...], objection: Objection) -> None:
-        if objection is Objection.BEYOND:
-            message = f"{what} looks further than its lookback and lookahead, so what it doesn't find may well be there"
-        else:
-            message = f"{what} isn't held to its {_times(inputs)}, so what it doesn't find depends on the slices read"
-        line = self.statement.line_of(node)
-        self.problems.append(SqlProblem(message=message, line=line, remedy=_REMEDIES[objection]))
-        self.reasons.append(message)
-
 
 def _gaps(body: Body, bounds: Iterable[Bound]) -> Gaps:
     return Gaps((*body.filters, *body.rows.holding_where(bounds)))
-
-
-def _times(inputs: tuple[Input, ...]) -> str:
-    return " or ".join(dict.fromkeys(declared.time for declared in inputs if declared.time)) or "the slice column"
-
-
-def _tables(inputs: tuple[Input, ...]) -> str:
-    return " and ".join(dict.fromkeys(declared.table for declared in inputs)) or "a scoped input"
-
-
-def _lack(is_beyond: bool, inputs: tuple[Input, ...], others: tuple[Input, ...]) -> str:
-    if is_beyond:
-        return "looks further than its lookback and lookahead"
-    return f"doesn't equate its {_times(inputs)} with {_times(others)}"

@@ -32,6 +32,9 @@ class Relation:
     def surely_has(self, name: str) -> bool:
         return name in self.days or name in self.certain or name in folded(self.names)
 
+    def explained(self) -> Relation:
+        return replace(self, days={}, is_explained=True)
+
     def renamed(self, columns: Names) -> Relation:
         """The same under other column names, given in order."""
         if self.names is None:
@@ -171,26 +174,30 @@ def joined(
     """The rows of a join, and what stands against computing many slices of them together."""
     objection = None
     spans: dict[Field, Span] = {}
-    near = gaps.has_bounded(right.spans, left.sources) or gaps.has_bounded(left.spans, right.sources)
+    is_near = gaps.has_bounded(right.spans, gaps.columns_of(left.sources)) or gaps.has_bounded(
+        left.spans, gaps.columns_of(right.sources)
+    )
+    is_explained = left.is_explained or right.is_explained
     if left.is_scoped and right.is_scoped:
         ours, theirs = narrowed(left.spans, gaps, right.spans), narrowed(right.spans, gaps, left.spans)
         spans = {**ours, **({} if kind.hides_right else theirs)}
         if not spans:
-            objection = Objection.BEYOND if near else Objection.UNRELATED
+            is_beyond = gaps.has_bounded(left.spans, right.spans) or (is_near and is_explained)
+            objection = Objection.BEYOND if is_beyond else Objection.UNRELATED
     elif right.is_scoped:
         spans = {} if kind.hides_right else dict(right.spans)
         if kind.hides_right:
-            objection = Objection.BEYOND if near else Objection.UNRELATED
-        elif kind.preserves_left and not near:
+            objection = Objection.BEYOND if is_near else Objection.UNRELATED
+        elif kind.preserves_left and not is_near:
             objection = Objection.UNRELATED
     elif left.is_scoped:
         spans = dict(left.spans)
-        objection = Objection.UNRELATED if kind.preserves_right and not near else None
+        objection = Objection.UNRELATED if kind.preserves_right and not is_near else None
     rows = Rows(
         sources=left.sources | right.sources,
         spans={**_derived(left, right, kind, own, gaps, spans), **spans},
         is_scoped=left.is_scoped or right.is_scoped,
-        is_explained=left.is_explained or right.is_explained,
+        is_explained=is_explained,
         is_tied=(left.is_tied or not left.is_scoped) and (right.is_tied or not right.is_scoped),
         inputs=(*left.inputs, *right.inputs),
         matched={**left.matched, **right.matched, **(dict.fromkeys(right.sources, own) if kind.is_left else {})},

@@ -122,7 +122,11 @@ class Gaps:
         kept = [span for span in candidates if not span.is_empty]
         return max(kept, key=lambda span: (span.holds_slice, span.last - span.first), default=NOWHERE)
 
-    def has_bounded(self, fields: Iterable[Field], sources: Container[int]) -> bool:
-        """Is any of the fields held near a column of these sources?"""
-        there = [field for field in self._most if field.source in sources]
+    def columns_of(self, sources: Container[int]) -> list[Field]:
+        """The columns of these sources that any condition mentions."""
+        return [field for field in self._most if field.source in sources]
+
+    def has_bounded(self, fields: Iterable[Field], others: Iterable[Field]) -> bool:
+        """Is any of the fields held near any of the others?"""
+        there = list(others)
         return any(self.between(field, other).is_bounded for field in fields for other in there)

@@ -14,6 +14,8 @@ from sqlglot.errors import ParseError, TokenError
 DIALECT = "spark"
 
 _QUERY_OPENINGS = frozenset({TokenType.SELECT, TokenType.WITH, TokenType.FROM, TokenType.VALUES, TokenType.L_PAREN})
+_NAMES = (TokenType.VAR, TokenType.IDENTIFIER)
+_BEFORE_TABLE = (None, TokenType.FROM, TokenType.JOIN, TokenType.COMMA, TokenType.L_PAREN)
 _QUOTES = frozenset("'\"`")
 _COMMENT_OR_BRACE = re.compile(r"--[^\n]*|/\*.*?\*/|(?P<jinja>\{#)", re.DOTALL)
 # Spark goes on with a `--` comment after a backslash at the line's end; sqlglot doesn't
@@ -90,13 +92,14 @@ def read_statement(text: str) -> Statement | SqlProblem:
     if tokens[-1].token_type is TokenType.SEMICOLON:
         text, tokens = text[: tokens[-1].start], tokens[:-1]
     try:
-        tree = sqlglot.parse_one(text, dialect=DIALECT)
+        trees = sqlglot.Dialect.get_or_raise(DIALECT).parser().parse(list(tokens), text)
     except ParseError as error:
         return _unparsable(error)
     except RecursionError:
         return SqlProblem(message="the query is nested too deeply to be read", remedy="split it into several models")
+    tree = trees[0]
     if not isinstance(tree, exp.Query | exp.Values):
-        return _not_a_query(tree.key.upper(), 1)
+        return _not_a_query("this" if tree is None else tree.key.upper(), 1)
     return Statement(text=text, tokens=tokens, tree=tree)
 
 
@@ -176,22 +179,16 @@ def _not_a_query(word: str, line: int) -> SqlProblem:
 
 def _unsupported_words(text: str, tokens: tuple[Token, ...]) -> SqlProblem | None:
     for position, token in enumerate(tokens):
-        line = line_at(text, token.start)
         following = tokens[position + 1].token_type if position + 1 < len(tokens) else None
         previous = tokens[position - 1].token_type if position else None
         if token.token_type is TokenType.PIPE_GT:
-            return SqlProblem(message="pipe syntax `|>` isn't supported", line=line, remedy="write it as a SELECT")
-        if token.token_type is TokenType.WITH and following is TokenType.L_PAREN:
-            return SqlProblem(
-                message="options on a table, `WITH (…)`, aren't supported",
-                line=line,
-                remedy="remove them; retcon says how an input is read",
-            )
-        names_table = following in (TokenType.VAR, TokenType.IDENTIFIER) and previous in (
-            None, TokenType.FROM, TokenType.JOIN, TokenType.COMMA, TokenType.L_PAREN,
-        )  # fmt: skip
-        if token.token_type is TokenType.TABLE and names_table:
-            return SqlProblem(
-                message="`TABLE name` isn't supported", line=line, remedy="write `SELECT * FROM name` instead"
-            )
+            message, remedy = "pipe syntax `|>` isn't supported", "write it as a SELECT"
+        elif token.token_type is TokenType.WITH and following is TokenType.L_PAREN:
+            message = "options on a table, `WITH (…)`, aren't supported"
+            remedy = "remove them; retcon says how an input is read"
+        elif token.token_type is TokenType.TABLE and following in _NAMES and previous in _BEFORE_TABLE:
+            message, remedy = "`TABLE name` isn't supported", "write `SELECT * FROM name` instead"
+        else:
+            continue
+        return SqlProblem(message=message, line=line_at(text, token.start), remedy=remedy)
     return None

@@ -1,0 +1,136 @@
+"""`retcon check`, and `retcon init` before it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Retcon
+
+MODEL = """\
+/* retcon
+slices: {by: order_date, every: day}
+inputs: {raw.orders: {time: order_date}}
+*/
+SELECT order_date, amount FROM raw.orders
+"""
+
+
+def put(root: Path, path: str, text: str) -> None:
+    file = root / path
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text, encoding="utf-8")
+
+
+def test_models_are_listed_in_running_order(retcon: Retcon, bare: Path) -> None:
+    answer = retcon("check")
+    assert answer.code == 0
+    assert answer.err == ""
+    assert answer.out.startswith("bare  2 models, no problems")
+    assert answer.out.index("1. mart.fct_orders_usd") < answer.out.index("2. mart.fct_daily_revenue")
+    for told in ("raw.fx_rates by rate_date", "a slice per day of order_date, in waves", "unique", "exec_dashboard"):
+        assert told in answer.out
+
+
+def test_a_selector_narrows_the_list(retcon: Retcon, bare: Path) -> None:
+    assert [m["name"] for m in retcon("check", "*daily*", "--json").result["models"]] == ["mart.fct_daily_revenue"]
+    answer = retcon("check", "mart.fct_daily_revenu")
+    assert answer.code == 1
+    assert "did you mean mart.fct_daily_revenue?" in answer.err
+
+
+def test_a_model_that_runs_slice_by_slice_says_why(retcon: Retcon, bare: Path) -> None:
+    text = MODEL.replace("SELECT order_date, amount", "SELECT max(order_date) AS order_date, sum(amount) AS amount")
+    put(bare, "models/mart/total.sql", text)
+    answer = retcon("check", "mart.total")
+    assert answer.code == 0
+    assert "slice by slice: " in answer.out
+    (model,) = retcon("check", "mart.total", "--json").result["models"]
+    assert not model["in_waves"]
+    assert model["slice_by_slice"]
+
+
+def test_keys_that_come_later_are_shown(retcon: Retcon, bare: Path) -> None:
+    later = "schedule: '*/5 * * * *'\nreplay: {window: 90 days, reprocess: 3 days, deep: '@monthly'}\nsamples: true\n*/"
+    put(bare, "models/mart/later.sql", MODEL.replace("*/", later))
+    with (bare / "retcon.yaml").open("a") as settings:
+        settings.write("environments: {staging: {prefix: staging_}}\n")
+    answer = retcon("check", "--json")
+    assert answer.code == 0, answer.err
+    keys = {(key["where"], key["key"]): key["value"] for key in answer.result["later"]}
+    assert keys["mart.later", "schedule"] == "*/5 * * * *"
+    assert keys["mart.later", "replay.window"] == "90 days"
+    assert keys["mart.later", "replay.reprocess"] == "3 days"
+    assert keys["mart.later", "samples"] == "true"
+    assert keys["retcon.yaml", "environments"] == "staging: staging_…"
+    assert "Accepted, used by a later version" in retcon("check").out
+
+
+def test_all_problems_are_listed_with_their_lines(retcon: Retcon, bare: Path) -> None:
+    put(bare, "models/mart/one.sql", MODEL.replace("slices:", "slice:"))
+    put(bare, "models/mart/two.sql", MODEL.replace("SELECT", "SELEC"))
+    answer = retcon("check")
+    assert answer.code == 1
+    assert answer.out == ""
+    assert answer.err.startswith("error: ")
+    assert "models/mart/one.sql:2: unknown key `slice`" in answer.err
+    assert "models/mart/two.sql:5: " in answer.err
+    told = retcon("check", "--json").error
+    assert told["code"] == "project"
+    assert {(problem["path"], problem["line"]) for problem in told["problems"]} >= {
+        ("models/mart/one.sql", 2),
+        ("models/mart/two.sql", 5),
+    }
+
+
+def test_malformed_yaml_is_told_with_its_line(retcon: Retcon, bare: Path) -> None:
+    (bare / "retcon.yaml").write_text("name: shop\ncatalog: {name: lake\nspark: ]\n")
+    answer = retcon("check")
+    assert answer.code == 1
+    assert "retcon.yaml:3: " in answer.err
+    assert "Traceback" not in answer.err
+
+
+def test_a_project_without_models_is_fine(retcon: Retcon, bare: Path) -> None:
+    for file in (bare / "models" / "mart").glob("*.sql"):
+        file.unlink()
+    answer = retcon("check")
+    assert answer.code == 0
+    assert "no models yet" in answer.out
+    refused = retcon("plan", "--reason", "x")
+    assert refused.code == 1
+    assert "the project has no models" in refused.err
+
+
+def test_names_and_values_may_be_quoted_or_foreign(retcon: Retcon, bare: Path) -> None:
+    put(bare, "models/märt/umsätze_東京.sql", MODEL.replace("*/", 'description: "it\'s [bold]50%[/] :smile:"\n*/'))
+    answer = retcon("check", "märt.*")
+    assert answer.code == 0, answer.err
+    assert "märt.umsätze_東京" in answer.out
+    shown = retcon("show", "märt.umsätze_東京")
+    assert "it's [bold]50%[/] :smile:" in shown.out
+
+
+def test_init_writes_a_project_that_can_be_planned(
+    retcon: Retcon, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    answer = retcon("init", "new shop")
+    assert answer.code == 0, answer.err
+    assert "models/mart/fct_daily_revenue.sql" in answer.out
+    assert "cd 'new shop' && retcon check" in answer.out
+    (command,) = [line.strip() for line in answer.out.splitlines() if line.strip().startswith("retcon plan")]
+    assert command == "retcon plan 'mart.*' --start 2025-12-24 --end 2026-01-22 --reason 'first build'"
+    monkeypatch.chdir(tmp_path / "new shop")
+    planned = retcon("plan", "mart.*", "--start", "2025-12-24", "--end", "2026-01-22", "--reason", "first build")
+    assert planned.code == 0, planned.err
+    assert retcon("init", ".").code == 1
+
+
+def test_init_leaves_a_folder_with_files_alone(retcon: Retcon, bare: Path) -> None:
+    before = sorted(bare.rglob("*"))
+    answer = retcon("init", str(bare), "--json")
+    assert answer.code == 1
+    assert answer.error["state"] == "nothing was written or overwritten"
+    assert sorted(bare.rglob("*")) == before

@@ -1,0 +1,206 @@
+"""The entry: exit codes, errors, streams, and what isn't loaded."""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from retcon import __version__
+from retcon.cli.main import run
+from retcon.errors import Fault
+from retcon.wiring import Workspace
+from tests.cli.conftest import Retcon
+
+HEAVY = ("pyspark", "py4j", "pyiceberg", "pyarrow", "sqlalchemy", "sqlglot", "alembic", "yaml")
+
+
+def loaded(*commands: str, cwd: Path | None = None) -> set[str]:
+    """The packages that these commands load, in a process of their own."""
+    text = (
+        "import sys\n"
+        "from retcon.cli.main import run\n"
+        f"assert not any([run(command.split()) for command in {commands!r}])\n"
+        "print('\\nloaded', *{name.partition('.')[0] for name in sys.modules})"
+    )
+    done = subprocess.run([sys.executable, "-c", text], cwd=cwd, capture_output=True, text=True, check=True)
+    return set(done.stdout.splitlines()[-1].split()[1:])
+
+
+def test_help_and_version_load_nothing_heavy() -> None:
+    assert not loaded("--help", "--version", "plan --help", "") & set(HEAVY)
+
+
+def test_looking_at_the_ledger_loads_no_spark_and_no_iceberg(shop: Path) -> None:
+    found = loaded("status", "history", "show mart.fct_daily_revenue", cwd=shop)
+    assert not found & {"pyspark", "py4j", "pyiceberg", "pyarrow", "alembic"}
+
+
+def test_check_asks_no_catalog(shop: Path) -> None:
+    assert not loaded("check", cwd=shop) & {"pyspark", "pyiceberg", "pyarrow", "sqlalchemy"}
+
+
+def test_the_version_is_shown(retcon: Retcon) -> None:
+    assert retcon("--version").out == f"retcon {__version__}\n"
+
+
+def test_without_a_command_the_help_is_shown(retcon: Retcon) -> None:
+    answer = retcon()
+    assert answer.code == 0
+    assert "Commands:" in answer.out
+    assert answer.out == retcon("--help").out
+
+
+@pytest.mark.parametrize(
+    ("argv", "message", "advice"),
+    [
+        (["plam"], "no such command `plam`", "did you mean `plan`?"),
+        (["xyzzy"], "no such command `xyzzy`", "`retcon xyzzy --help` tells more"),
+        (["plan", "--stat", "x"], "no such option: --stat", "did you mean --start?"),
+        (["plan", "-x"], "no such option: -x", "`retcon plan --help` tells more"),
+        (["--verzion"], "no such option: --verzion", "did you mean --version?"),
+        (["apply"], "missing argument `PLAN`", "`retcon apply --help` tells more"),
+        (["rollback", "x"], "missing option `--reason`", "`retcon rollback --help` tells more"),
+        (["apply", "x", "--until", "done"], "invalid value for `--until`", "`retcon apply --help` tells more"),
+        (["apply", "x", "--max-active", "0"], "invalid value for `--max-active`", "`retcon apply --help` tells more"),
+    ],
+)
+def test_arguments_that_cant_be_understood_end_with_2(
+    retcon: Retcon, argv: list[str], message: str, advice: str
+) -> None:
+    answer = retcon(*argv)
+    assert answer.code == 2
+    assert answer.out == ""
+    assert answer.err.startswith(f"error: {message}")
+    assert answer.err.endswith(f"next:  {advice}\n")
+
+
+def test_usage_errors_are_json_where_json_was_asked_for(retcon: Retcon) -> None:
+    answer = retcon("plan", "--stat", "x", "--json")
+    assert answer.code == 2
+    assert answer.error == {
+        "code": "arguments",
+        "message": "no such option: --stat",
+        "state": "",
+        "next": "did you mean --start?",
+    }
+    assert answer.json["command"] == "plan"
+    assert "error: no such option" in answer.err
+
+
+def test_json_that_is_another_options_value_asks_for_nothing(retcon: Retcon, bare: Path) -> None:
+    answer = retcon("plan", "mart.nope", "--reason", "--json")
+    assert answer.out == ""
+    assert "no model matches 'mart.nope'" in answer.err
+
+
+def test_a_folder_without_a_project_is_refused(retcon: Retcon, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    answer = retcon("status")
+    assert answer.code == 1
+    assert "there is no retcon.yaml" in answer.err
+    assert "retcon init DIR" in answer.err
+    assert retcon("status", "--project", str(tmp_path)).code == 1
+
+
+def test_the_project_is_found_from_a_folder_inside_it_or_named(
+    retcon: Retcon, bare: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(bare / "models" / "mart")
+    assert retcon("check").code == 0
+    monkeypatch.chdir(tmp_path)
+    assert retcon("check", "--project", "bare").code == 0
+
+
+def test_calls_in_one_process_leave_nothing_to_the_next(retcon: Retcon, bare: Path) -> None:
+    assert retcon("plan", "--json").code == 2
+    first = retcon("status")
+    assert (first.code, first.err) == (0, "")
+    assert retcon("nope").code == 2
+    assert retcon("status") == first
+
+
+def broken(error: BaseException) -> property:
+    def project(_: Workspace) -> None:
+        raise error
+
+    return property(project)
+
+
+def test_the_unforeseen_is_told_briefly_and_its_traceback_kept(
+    retcon: Retcon, bare: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Workspace, "project", broken(RuntimeError("the moon\nis full")))
+    answer = retcon("status", "--json")
+    assert answer.code == 3
+    assert answer.error["code"] == "fault"
+    assert answer.error["message"] == "something unforeseen: RuntimeError: the moon"
+    assert "Traceback" not in answer.err
+    (log,) = (bare / ".retcon" / "logs").glob("error-*.log")
+    assert str(log) in answer.error["next"]
+    assert "RuntimeError: the moon\nis full" in log.read_text()
+
+
+def test_where_no_log_can_be_kept_the_traceback_is_shown(
+    retcon: Retcon, bare: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (bare / ".retcon").write_text("in the way")
+    monkeypatch.setattr(Workspace, "project", broken(RuntimeError("the moon")))
+    answer = retcon("status")
+    assert answer.code == 3
+    assert "Traceback" in answer.err
+    assert "please report it with the traceback above" in answer.err
+
+
+def test_debugging_lets_the_unforeseen_through(retcon: Retcon, bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RETCON_DEBUG", "1")
+    monkeypatch.setattr(Workspace, "project", broken(RuntimeError("the moon")))
+    with pytest.raises(RuntimeError, match="the moon"):
+        retcon("status")
+
+
+def test_an_error_is_told_in_three_parts(retcon: Retcon, bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fault = Fault("the disk is full", state="nothing was written", next="make room")
+    monkeypatch.setattr(Workspace, "project", broken(fault))
+    answer = retcon("status")
+    assert answer.code == 3
+    assert answer.err == "error: the disk is full\nstate: nothing was written\nnext:  make room\n"
+
+
+def test_control_c_ends_with_130(retcon: Retcon, bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Workspace, "project", broken(KeyboardInterrupt()))
+    answer = retcon("status", "--json")
+    assert answer.code == 130
+    assert answer.error["code"] == "interrupted"
+    assert answer.err.startswith("stopped:")
+
+
+class Gone(io.StringIO):
+    """A pipe whose reader went away."""
+
+    def write(self, _: str) -> int:
+        raise BrokenPipeError
+
+
+@pytest.mark.parametrize("argv", [["check"], ["check", "--json"]])
+def test_a_reader_that_goes_away_ends_the_command_quietly(
+    bare: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], argv: list[str]
+) -> None:
+    monkeypatch.setattr(sys, "stdout", Gone())
+    assert run(argv) == 0
+    assert capsys.readouterr().err == ""
+
+
+def test_nobody_needs_to_listen_to_stderr(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stderr", Gone())
+    assert run(["plan", "mart.nope", "--reason", "x"]) == 1
+
+
+def test_a_real_pipe_may_be_closed_early(shop: Path) -> None:
+    text = "import sys; from retcon.cli.main import run; sys.exit(run(['check', '--json']))"
+    shell = f'{sys.executable} -c "{text}" | true; echo ${{PIPESTATUS[0]}}'
+    done = subprocess.run(["bash", "-c", shell], cwd=shop, capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == ("0\n", "")

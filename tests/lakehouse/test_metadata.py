@@ -1,0 +1,603 @@
+"""What Iceberg's metadata tells, on real tables made by pyiceberg."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+import sys
+from collections import Counter
+from datetime import date, timedelta
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
+from pyiceberg.table.snapshots import Operation
+from pyiceberg.table.update.snapshot import _OverwriteFiles
+from pyiceberg.transforms import DayTransform, IdentityTransform, MonthTransform
+from pyiceberg.typedef import Record
+from pyiceberg.types import (
+    BinaryType,
+    BooleanType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FixedType,
+    FloatType,
+    IcebergType,
+    IntegerType,
+    ListType,
+    LongType,
+    MapType,
+    NestedField,
+    StringType,
+    StructType,
+    TimestampType,
+    TimestamptzType,
+    UUIDType,
+)
+
+from retcon.core.jobs import WaveTarget
+from retcon.core.projects import Catalog
+from retcon.core.slices import Grain, SliceSet
+from retcon.core.tables import Changed, Column
+from retcon.core.tables import PartitionField as Cut
+from retcon.errors import Fault
+from retcon.lakehouse.metadata import IcebergMetadata, spark_type
+from tests.lakehouse.lakes import Lake, days, rows, utc
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    return Lake(tmp_path)
+
+
+# ── what is there ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_database_that_is_not_there_counts_as_empty_and_is_not_made(lake: Lake) -> None:
+    assert lake.metadata.names() == ()
+    assert lake.metadata.facts("raw.t") is None
+    assert not lake.contents("raw.t").files
+    assert lake.changed("raw.t", None, 1) is None
+    assert lake.metadata.commits_after("raw.t", None) == []
+    assert lake.metadata.head("raw.t", "main") is None
+    assert lake.metadata.drop_branch("raw.t", "b") is False
+    assert lake.metadata.drop_unwritten("raw.t", "uuid") is False
+    assert not lake.file.exists()
+
+
+def test_a_database_without_icebergs_tables_counts_as_empty_and_gets_none(lake: Lake) -> None:
+    with sqlite3.connect(lake.file) as connection:
+        connection.execute("CREATE TABLE retcon_runs (id TEXT)")
+    assert lake.metadata.names() == ()
+    assert lake.metadata.facts("raw.t") is None
+    with sqlite3.connect(lake.file) as connection:
+        assert connection.execute("SELECT name FROM sqlite_master").fetchall() == [("retcon_runs",)]
+
+
+def test_tables_made_after_the_first_look_are_seen(lake: Lake) -> None:
+    assert lake.metadata.names() == ()
+    lake.make("raw.t")
+    assert lake.metadata.names() == ("raw.t",)
+    lake.make("mart.a")
+    lake.make("deep.er.b")
+    assert lake.metadata.names() == ("deep.er.b", "mart.a", "raw.t")
+
+
+def test_a_file_that_is_no_database_is_a_fault_and_no_empty_catalog(lake: Lake) -> None:
+    lake.file.write_bytes(b"this is not a database, whatever its name says " * 100)
+    for ask in (lake.metadata.names, lambda: lake.metadata.facts("raw.t")):
+        with pytest.raises(Fault, match="the catalog's database doesn't answer: file is not a database") as fault:
+            ask()
+        assert "catalog.uri" in fault.value.next
+
+
+def test_a_database_that_breaks_later_is_a_fault_too(lake: Lake) -> None:
+    lake.make("raw.t")
+    assert lake.metadata.facts("raw.t") is not None
+    lake.catalog.engine.dispose()
+    for file in lake.file.parent.glob("lake.db*"):
+        file.write_bytes(b"broken" * 1000)
+    with pytest.raises(Fault, match="doesn't answer"):
+        lake.metadata.facts("raw.t")
+
+
+def test_a_lost_metadata_file_is_a_fault_that_names_the_table(lake: Lake) -> None:
+    lake.make("raw.t")
+    shutil.rmtree(lake.settings.warehouse)
+    with pytest.raises(Fault, match=r"points raw\.t at a metadata file that isn't there"):
+        lake.metadata.facts("raw.t")
+
+
+def test_a_table_or_a_namespace_that_is_not_there_has_no_facts(lake: Lake) -> None:
+    lake.make("raw.t")
+    assert [lake.metadata.facts(name) for name in ("raw.x", "elsewhere.t", "t", "")] == [None] * 4
+
+
+def test_facts_tell_what_the_newest_metadata_says(lake: Lake) -> None:
+    table = lake.by_day("raw.t", more={"Name": StringType()}, properties={"retcon.made_by": "r1"})
+    facts = lake.metadata.facts("raw.t")
+    assert facts is not None
+    assert (facts.name, facts.uuid, facts.snapshot_id) == ("raw.t", str(table.metadata.table_uuid), None)
+    assert facts.columns == tuple(
+        Column(name=n, type=t) for n, t in (("d", "date"), ("x", "bigint"), ("Name", "string"))
+    )
+    assert facts.partitioning == (Cut(column="d", transform="identity"),)
+    assert facts.properties["retcon.made_by"] == "r1"
+
+    snapshot = lake.append("raw.t", "2026-01-01")
+    with lake.table("raw.t").update_schema() as change:
+        change.add_column("y", LongType())
+    later = lake.metadata.facts("raw.t")
+    assert later is not None
+    assert (later.snapshot_id, later.uuid) == (snapshot, facts.uuid)
+    assert later.schema_id != facts.schema_id
+    assert later.column_names == ("d", "x", "Name", "y")
+
+
+def test_a_table_that_was_made_again_under_its_name_has_another_uuid(lake: Lake) -> None:
+    lake.make("raw.t")
+    before = lake.metadata.facts("raw.t")
+    lake.catalog.drop_table("raw.t")
+    assert lake.metadata.facts("raw.t") is None
+    lake.make("raw.t")
+    after = lake.metadata.facts("raw.t")
+    assert before is not None
+    assert after is not None
+    assert before.uuid != after.uuid
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        (IntegerType(), "int"), (LongType(), "bigint"), (FloatType(), "float"), (DoubleType(), "double"),
+        (BooleanType(), "boolean"), (StringType(), "string"), (BinaryType(), "binary"), (FixedType(16), "binary"),
+        (UUIDType(), "string"), (DateType(), "date"), (TimestamptzType(), "timestamp"),
+        (TimestampType(), "timestamp_ntz"), (DecimalType(12, 2), "decimal(12,2)"),
+        (ListType(1, LongType()), "array<bigint>"),
+        (MapType(1, StringType(), 2, TimestampType()), "map<string,timestamp_ntz>"),
+        (StructType(NestedField(1, "a", LongType()), NestedField(2, "b", ListType(3, DecimalType(9, 0)))),
+         "struct<a:bigint,b:array<decimal(9,0)>>"),
+    ],
+)  # fmt: skip
+def test_types_are_spelt_as_spark_spells_them(kind: IcebergType, name: str) -> None:
+    assert spark_type(kind) == name
+
+
+# ── which slices files hold ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_files_of_a_table_cut_by_date_hold_one_slice_each(lake: Lake) -> None:
+    lake.by_day("raw.t")
+    lake.append("raw.t", "2026-01-02", "2026-01-01", "2026-01-02", "1969-12-31")
+    held = lake.contents("raw.t", "D")
+    assert held.present == days("1969-12-31, 2026-01-01..2026-01-02")
+    assert held.is_exact
+    assert Counter((file.first, file.last, file.rows) for file in held.files) == Counter(
+        [(-1, -1, 1), (20454, 20454, 1), (20455, 20455, 2)]
+    )
+    assert held.of(days("2026-01-02")).rows == 2
+    assert held.of(days("2026-01-03")).files == 0
+    assert all(file.bytes > 0 and not file.is_delete for file in held.files)
+
+
+def test_files_of_a_table_that_is_not_cut_go_by_the_bounds_of_the_column(lake: Lake) -> None:
+    lake.make("raw.t")
+    lake.append("raw.t", "2026-01-05", "2026-01-01", "2026-01-03")
+    lake.append("raw.t", "2026-02-01")
+    held = lake.contents("raw.t")
+    assert held.present == days("2026-01-01..2026-01-05, 2026-02-01")
+    assert not held.is_exact
+    # A file that may hold rows of a slice counts with all it has.
+    assert held.of(days("2026-01-02")).rows == 3
+    assert held.of(days("2026-02-01")).rows == 1
+
+
+@pytest.mark.parametrize("cut", [None, IdentityTransform()])
+def test_rows_without_a_time_are_counted_and_in_no_slice(lake: Lake, cut: IdentityTransform | None) -> None:
+    lake.make("raw.t", by=cut)
+    lake.append("raw.t", "2026-01-01", "2026-01-02")
+    before = lake.contents("raw.t")
+    since = lake.append("raw.t", None, None, None)
+    held = lake.contents("raw.t")
+    assert (before.null_rows, held.null_rows) == (0, 3)
+    assert held.of(None).rows == 5
+    assert held.present == before.present
+    assert held.is_exact == before.is_exact
+    january = days("2026-01-01..2026-01-31")
+    assert held.of(january) == before.of(january)
+    until = lake.append("raw.t", None)
+    assert lake.changed("raw.t", since, until) == Changed(slices=days(""))
+
+
+def test_rows_without_a_time_beside_others_in_one_file_are_counted(lake: Lake) -> None:
+    lake.make("raw.t")
+    lake.append("raw.t", "2026-01-01", None, "2026-01-03")
+    held = lake.contents("raw.t")
+    assert held.null_rows == 1
+    assert held.present == days("2026-01-01..2026-01-03")
+
+
+@pytest.mark.parametrize("kind", [TimestamptzType(), TimestampType()])
+def test_timestamps_belong_to_the_utc_day_they_fall_in(lake: Lake, kind: IcebergType) -> None:
+    lake.make("raw.t", kind)
+    for time in (
+        "2026-01-01T23:59:59.999999",
+        "2026-01-03T00:00:00",
+        "1969-12-31T23:59:59.999999",
+        "1970-01-01T00:00:00",
+    ):
+        lake.append("raw.t", utc(time) if isinstance(kind, TimestamptzType) else time)
+    assert lake.contents("raw.t").present == days("1969-12-31..1970-01-01, 2026-01-01, 2026-01-03")
+    assert lake.contents("raw.t").is_exact
+
+
+def test_a_local_time_is_put_into_its_utc_day(lake: Lake) -> None:
+    lake.make("raw.t", TimestamptzType())
+    lake.append("raw.t", "2026-01-02T01:30:00+05:30")
+    assert lake.contents("raw.t").present == days("2026-01-01")
+
+
+def data_file(number: int, partition: Record, **more: object) -> DataFile:
+    """An entry of a manifest; the file itself doesn't matter to its metadata."""
+    return DataFile.from_args(
+        content=DataFileContent.DATA, file_path=f"/nowhere/{number}.parquet", file_format=FileFormat.PARQUET,
+        partition=partition, record_count=5, file_size_in_bytes=100, column_sizes={}, value_counts={},
+        null_value_counts=more.pop("nulls", {}), nan_value_counts={}, lower_bounds=more.pop("low", {}),
+        upper_bounds=more.pop("high", {}), key_metadata=None, split_offsets=None, equality_ids=None, sort_order_id=None,
+    )  # fmt: skip
+
+
+def add(lake: Lake, name: str, *files: DataFile) -> None:
+    """Commit files that somebody else wrote, as Spark would."""
+    table = lake.table(name)
+    with table.transaction() as transaction, transaction.update_snapshot().fast_append() as append:
+        for file in files:
+            file.spec_id = table.metadata.default_spec_id
+            append.append_data_file(file)
+
+
+def test_a_table_cut_by_the_day_of_a_timestamp_goes_by_its_partitions(lake: Lake) -> None:
+    lake.make("raw.t", TimestamptzType(), by=DayTransform())
+    add(lake, "raw.t", data_file(1, Record(20454)), data_file(2, Record(-1)), data_file(3, Record(None)))
+    held = lake.contents("raw.t")
+    assert held.present == days("1969-12-31, 2026-01-01")
+    assert held.is_exact
+    assert held.null_rows == 5
+
+
+def test_a_table_cut_by_month_goes_by_bounds_and_without_them_may_hold_anything(lake: Lake) -> None:
+    lake.make("raw.t", by=MonthTransform())
+    low, high = (20454).to_bytes(4, "little"), (20460).to_bytes(4, "little")
+    add(lake, "raw.t", data_file(1, Record(672), low={1: low}, high={1: high}))
+    assert lake.contents("raw.t").present == days("2026-01-01..2026-01-07")
+    add(lake, "raw.t", data_file(2, Record(672)), data_file(3, Record(672), low={1: low}))
+    held = lake.contents("raw.t")
+    assert held.present == days("2026-01-01..2026-01-07")
+    assert held.of(days("1999-01-01")).files == 2
+    assert held.of(days("2026-01-02")).files == 3
+
+
+def test_a_table_read_whole_or_by_an_unknown_column_has_no_slices(lake: Lake) -> None:
+    lake.by_day("raw.t", "2026-01-01..2026-01-03")
+    for time in (None, "no_such_column", "x"):
+        held = lake.contents("raw.t", time)
+        assert held.of(None).rows == 3
+        assert not held.present
+        assert held.null_rows == 0
+
+
+def test_a_table_without_snapshots_holds_nothing(lake: Lake) -> None:
+    lake.by_day("raw.t")
+    assert lake.contents("raw.t").of(None).files == 0
+    assert lake.contents("raw.t", at=4711).files == ()
+
+
+def test_contents_are_those_of_the_snapshot_asked_for(lake: Lake) -> None:
+    lake.by_day("raw.t")
+    first = lake.append("raw.t", "2026-01-01")
+    second = lake.append("raw.t", "2026-01-02")
+    lake.table("raw.t").delete("d = '2026-01-01'")
+    assert lake.contents("raw.t", at=first).present == days("2026-01-01")
+    assert lake.contents("raw.t", at=second).present == days("2026-01-01..2026-01-02")
+    assert lake.contents("raw.t").present == days("2026-01-02")
+
+
+def test_files_from_before_the_partitioning_changed_are_read_by_their_own(lake: Lake) -> None:
+    lake.make("raw.t")
+    lake.append("raw.t", "2026-01-01", "2026-01-04")
+    with lake.table("raw.t").update_spec() as change:
+        change.add_field("d", IdentityTransform())
+    lake.append("raw.t", "2026-01-06", "2026-01-08")
+    held = lake.contents("raw.t")
+    assert held.present == days("2026-01-01..2026-01-04, 2026-01-06, 2026-01-08")
+    assert Counter(len(file.slices) for file in held.files) == Counter({4: 1, 1: 2})
+
+
+def test_a_renamed_time_column_is_found_under_its_new_name(lake: Lake) -> None:
+    lake.by_day("raw.t", "2026-01-01")
+    with lake.table("raw.t").update_schema() as change:
+        change.rename_column("d", "day")
+    assert lake.contents("raw.t", "day").present == days("2026-01-01")
+    facts = lake.metadata.facts("raw.t")
+    assert facts is not None
+    assert facts.partitioning == (Cut(column="day", transform="identity"),)
+
+
+@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.lists(st.lists(st.none() | st.integers(-3, 12), min_size=1, max_size=8), min_size=1, max_size=3), st.booleans()
+)
+def test_what_the_metadata_says_agrees_with_the_rows(lake: Lake, commits: list[list[int | None]], is_cut: bool) -> None:
+    name = f"raw.t{len(lake.metadata.names())}"
+    lake.make(name, by=IdentityTransform() if is_cut else None)
+    for ordinals in commits:
+        lake.append(name, *(None if o is None else date(1970, 1, 1) + timedelta(days=o) for o in ordinals))
+    times = Counter(lake.table(name).scan().to_arrow()["d"].to_pylist())
+    held = lake.contents(name)
+    assert held.null_rows == times[None]
+    assert held.of(None).rows == sum(times.values())
+    for o in range(-4, 14):
+        count = times[date(1970, 1, 1) + timedelta(days=o)]
+        found = held.of(SliceSet(Grain.DAY, (o,))).rows
+        assert found == count if is_cut else found >= count
+
+
+# ── what changed ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_changes_are_the_slices_that_commits_in_between_added_to_or_removed_from(lake: Lake) -> None:
+    lake.by_day("raw.t")
+    start = lake.append("raw.t", "2026-01-01", "2026-01-02", "2026-01-03")
+    appended = lake.append("raw.t", "2026-01-05")
+    lake.table("raw.t").delete("d = '2026-01-02'")
+    deleted = lake.current("raw.t")
+    table = lake.table("raw.t")
+    table.overwrite(rows(table, ["2026-01-03", "2026-01-03"]), overwrite_filter="d = '2026-01-03'")
+    overwritten = lake.current("raw.t")
+
+    assert lake.changed("raw.t", start, appended) == Changed(slices=days("2026-01-05"))
+    assert lake.changed("raw.t", appended, deleted) == Changed(slices=days("2026-01-02"))
+    assert lake.changed("raw.t", deleted, overwritten) == Changed(slices=days("2026-01-03"))
+    assert lake.changed("raw.t", start, overwritten) == Changed(slices=days("2026-01-02..2026-01-03, 2026-01-05"))
+    assert lake.changed("raw.t", None, start) == Changed(slices=days("2026-01-01..2026-01-03"))
+    assert lake.changed("raw.t", start, start) == Changed(slices=days(""))
+
+
+def test_a_row_deleted_from_a_file_changes_every_slice_of_the_file(lake: Lake) -> None:
+    lake.make("raw.t")
+    start = lake.append("raw.t", "2026-01-01", "2026-01-04")
+    lake.table("raw.t").delete("x = 0")
+    assert lake.changed("raw.t", start, lake.current("raw.t")) == Changed(slices=days("2026-01-01..2026-01-04"))
+
+
+def test_a_change_that_can_not_be_tied_to_slices_is_said_to_be_one(lake: Lake) -> None:
+    lake.by_day("raw.t")
+    start = lake.append("raw.t", "2026-01-01")
+    end = lake.append("raw.t", "2026-01-02")
+    assert lake.changed("raw.t", start, end, time=None) == Changed(slices=days(""), everything=True)
+
+
+def test_a_rewrite_that_changes_no_row_is_no_change(lake: Lake) -> None:
+    lake.by_day("raw.t", "2026-01-01..2026-01-02")
+    start = lake.current("raw.t")
+    table = lake.table("raw.t")
+    old = [entry.data_file for entry in table.current_snapshot().manifests(table.io)[0].fetch_manifest_entry(table.io)]
+    with table.transaction() as transaction:
+        rewrite = _OverwriteFiles(operation=Operation.OVERWRITE, transaction=transaction, io=table.io)
+        for file in old:
+            rewrite.delete_data_file(file)
+            compacted = data_file(file.partition[0], file.partition)
+            compacted.spec_id = 0
+            rewrite.append_data_file(compacted)
+        rewrite.commit()
+
+    def say_replace(metadata: dict[str, Any]) -> None:
+        metadata["snapshots"][-1]["summary"]["operation"] = "replace"
+
+    assert lake.changed("raw.t", start, lake.current("raw.t")) == Changed(slices=days("2026-01-01..2026-01-02"))
+    lake.rewrite("raw.t", say_replace)
+    end = lake.current("raw.t")
+    assert start != end
+    assert (
+        lake.contents("raw.t").of(days("2026-01-01")).digest
+        != lake.contents("raw.t", at=start).of(days("2026-01-01")).digest
+    )
+    assert lake.changed("raw.t", start, end) == Changed(slices=days(""))
+    later = lake.append("raw.t", "2026-01-02")
+    assert lake.changed("raw.t", start, later) == Changed(slices=days("2026-01-02"))
+
+
+def test_a_snapshot_that_is_no_ancestor_leaves_the_change_unknown(lake: Lake) -> None:
+    lake.by_day("raw.t")
+    base = lake.append("raw.t", "2026-01-01")
+    lake.table("raw.t").manage_snapshots().create_branch(base, "side").commit()
+    on_main = lake.append("raw.t", "2026-01-02")
+    on_side = lake.append("raw.t", "2026-01-03", branch="side")
+    assert lake.changed("raw.t", on_main, on_side) is None
+    assert lake.changed("raw.t", on_main, base) is None
+    assert lake.changed("raw.t", 4711, on_main) is None
+    assert lake.changed("raw.t", base, None) is None
+    assert lake.changed("raw.t", base, on_side) == Changed(slices=days("2026-01-03"))
+
+
+def test_a_table_that_was_dropped_or_made_again_leaves_the_change_unknown(lake: Lake) -> None:
+    lake.by_day("raw.t")
+    old = lake.append("raw.t", "2026-01-01")
+    lake.catalog.drop_table("raw.t")
+    assert lake.changed("raw.t", old, 4711) is None
+    lake.by_day("raw.t")
+    new = lake.append("raw.t", "2026-01-01")
+    assert lake.changed("raw.t", old, new) is None
+
+
+def test_history_that_was_expired_leaves_the_change_unknown(lake: Lake) -> None:
+    lake.by_day("raw.t")
+    first, second, third = (lake.append("raw.t", f"2026-01-0{n}") for n in (1, 2, 3))
+    lake.table("raw.t").maintenance.expire_snapshots().by_id(second).commit()
+    assert lake.changed("raw.t", first, third) is None
+    assert lake.metadata.commits_after("raw.t", first) == [
+        f"snapshot {third} (append)",
+        "older commits, already expired",
+    ]
+
+
+def test_what_landed_after_a_snapshot_is_told_newest_first_with_the_run_that_did_it(lake: Lake) -> None:
+    lake.by_day("raw.t")
+    assert lake.metadata.commits_after("raw.t", None) == []
+    first = lake.append("raw.t", "2026-01-01")
+    second = lake.append("raw.t", "2026-01-02", retcon__run="20260102_t_k3f9")
+    lake.table("raw.t").delete("d = '2026-01-01'")
+    third = lake.current("raw.t")
+    told = [f"snapshot {third} (delete)", f"snapshot {second} (append by run 20260102_t_k3f9)"]
+    assert lake.metadata.commits_after("raw.t", first) == told
+    assert lake.metadata.commits_after("raw.t", None) == [*told, f"snapshot {first} (append)"]
+    assert lake.metadata.commits_after("raw.t", third) == []
+
+
+# ── branches ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_head_of_a_branch_moves_with_its_commits_and_main_stays(lake: Lake) -> None:
+    lake.by_day("raw.t")
+    base = lake.append("raw.t", "2026-01-01")
+    assert lake.metadata.head("raw.t", "retcon_r1") is None
+    lake.table("raw.t").manage_snapshots().create_branch(base, "retcon_r1").commit()
+    assert lake.metadata.head("raw.t", "retcon_r1") == base
+    staged = lake.append("raw.t", "2026-01-02", branch="retcon_r1")
+    assert lake.metadata.head("raw.t", "retcon_r1") == staged
+    assert lake.metadata.head("raw.t", "main") == base
+    facts = lake.metadata.facts("raw.t")
+    assert facts is not None
+    assert facts.snapshot_id == base
+    assert lake.contents("raw.t", at=staged).present == days("2026-01-01..2026-01-02")
+
+
+def test_dropping_a_branch_leaves_main_and_other_branches_alone(lake: Lake) -> None:
+    lake.by_day("raw.t")
+    base = lake.append("raw.t", "2026-01-01")
+    for name in ("retcon_r1", "retcon_r2"):
+        lake.table("raw.t").manage_snapshots().create_branch(base, name).commit()
+    assert lake.metadata.drop_branch("raw.t", "retcon_r1") is True
+    assert lake.metadata.drop_branch("raw.t", "retcon_r1") is False
+    assert lake.metadata.drop_branch("raw.t", "retcon_r9") is False
+    assert lake.metadata.head("raw.t", "retcon_r2") == lake.metadata.head("raw.t", "main") == base
+
+
+def wave(number: int = 1, run: str = "r1") -> WaveTarget:
+    return WaveTarget(run=run, wave=number, table="mart.m", branch=f"retcon_{run}")
+
+
+def stage(lake: Lake, number: int, slices: str, *times: str) -> int:
+    """A wave's commit on its run's branch, with the marks that retcon writes into the summary."""
+    return lake.append(
+        "mart.m", *times, branch="retcon_r1", retcon__run="r1", retcon__wave=str(number), retcon__slices=slices
+    )
+
+
+def test_a_wave_is_found_by_its_marks_with_what_it_wrote_for_each_slice(lake: Lake) -> None:
+    lake.by_day("mart.m", "2026-01-01..2026-01-09")
+    base = lake.current("mart.m")
+    assert base is not None
+    lake.table("mart.m").manage_snapshots().create_branch(base, "retcon_r1").commit()
+    assert lake.metadata.find_wave(wave(), days("2026-01-01..2026-01-03"), "d") is None
+    first = stage(lake, 1, "2026-01-01..2026-01-03", "2026-01-01", "2026-01-03", "2026-01-03")
+    second = stage(lake, 2, "2026-01-04", "2026-01-04")
+
+    found = lake.metadata.find_wave(wave(), days("2026-01-01..2026-01-03"), "D")
+    assert found is not None
+    assert found.snapshot_id == first
+    assert [(s.slice, s.rows, s.files) for s in found.slices] == [
+        ("2026-01-01", 1, 1), ("2026-01-02", 0, 0), ("2026-01-03", 2, 1),
+    ]  # fmt: skip
+    assert all((s.bytes > 0) == (s.rows > 0) for s in found.slices)
+    other = lake.metadata.find_wave(wave(2), days("2026-01-04"), "d")
+    assert other is not None
+    assert other.snapshot_id == second
+
+    assert lake.metadata.find_wave(wave(3), days("2026-01-04"), "d") is None
+    assert lake.metadata.find_wave(wave(2), days("2026-01-04..2026-01-05"), "d") is None
+    assert lake.metadata.find_wave(wave(1, "r2"), days("2026-01-01..2026-01-03"), "d") is None
+
+
+@pytest.mark.parametrize("stray", ["2026-01-05", None])
+def test_a_wave_that_holds_rows_outside_its_slices_is_a_fault(lake: Lake, stray: str | None) -> None:
+    lake.by_day("mart.m", "2026-01-01")
+    base = lake.current("mart.m")
+    assert base is not None
+    lake.table("mart.m").manage_snapshots().create_branch(base, "retcon_r1").commit()
+    lake.append("mart.m", stray, branch="retcon_r1", retcon__run="r1", retcon__wave="1", retcon__slices="1970-01-01")
+    with pytest.raises(Fault, match="holds other rows"):
+        lake.metadata.find_wave(wave(), days("1970-01-01"), "d")
+
+
+def test_only_the_very_table_that_was_made_and_that_nobody_wrote_is_dropped(lake: Lake) -> None:
+    made = str(lake.by_day("mart.m").metadata.table_uuid)
+    assert lake.metadata.drop_unwritten("mart.m", "another uuid") is False
+    assert lake.metadata.drop_unwritten("mart.n", made) is False
+    lake.append("mart.m", "2026-01-01")
+    assert lake.metadata.drop_unwritten("mart.m", made) is False
+    assert lake.metadata.names() == ("mart.m",)
+    lake.catalog.drop_table("mart.m")
+    lake.by_day("mart.m")
+    assert lake.metadata.drop_unwritten("mart.m", made) is False, "made again by somebody else"
+    facts = lake.metadata.facts("mart.m")
+    assert facts is not None
+    assert lake.metadata.drop_unwritten("mart.m", facts.uuid) is True
+    assert lake.metadata.names() == ()
+
+
+def test_a_table_that_holds_another_runs_branch_is_not_dropped(lake: Lake) -> None:
+    lake.by_day("mart.m", "2026-01-01")
+
+    def make_it_a_branch(metadata: dict[str, Any]) -> None:
+        metadata["refs"] = {"retcon_r2": metadata["refs"]["main"]}
+        metadata["current-snapshot-id"] = -1
+
+    lake.rewrite("mart.m", make_it_a_branch)
+    facts = lake.metadata.facts("mart.m")
+    assert facts is not None
+    assert facts.snapshot_id is None
+    assert lake.metadata.drop_unwritten("mart.m", facts.uuid) is False
+    assert lake.metadata.drop_branch("mart.m", "retcon_r2") is True
+    assert lake.metadata.drop_unwritten("mart.m", facts.uuid) is True
+
+
+def test_another_catalog_in_the_same_database_is_not_seen(lake: Lake) -> None:
+    lake.make("raw.t")
+    elsewhere = IcebergMetadata(Catalog(name="other", uri=lake.settings.uri, warehouse=lake.settings.warehouse))
+    assert elsewhere.names() == ()
+    assert elsewhere.facts("raw.t") is None
+
+
+def test_a_driver_that_is_not_installed_is_a_fault_with_the_remedy(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    elsewhere = IcebergMetadata(Catalog(name="lake", uri="postgresql://ada@localhost/lake", warehouse="/nowhere"))
+    with pytest.raises(Fault, match="driver for the catalog's database is not installed") as fault:
+        elsewhere.names()
+    assert "retcon[postgres]" in fault.value.next
+
+
+def test_a_server_that_does_not_answer_is_a_fault_that_may_pass(lake: Lake) -> None:
+    elsewhere = IcebergMetadata(Catalog(name="lake", uri="postgresql://ada@127.0.0.1:1/lake", warehouse="/nowhere"))
+    with pytest.raises(Fault, match="doesn't answer") as fault:
+        elsewhere.facts("raw.t")
+    assert fault.value.retryable
+    assert "and that the server runs" in fault.value.next
+
+
+def test_a_catalog_on_postgresql_is_empty_until_somebody_writes_to_it(tmp_path: Path, postgres_url: str) -> None:
+    name = f"test_{uuid4().hex}"
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name}".encode())
+    lake = Lake(tmp_path, postgres_url.rpartition("/")[0] + f"/{name}")
+    assert lake.metadata.names() == ()
+    assert lake.metadata.facts("raw.t") is None
+    lake.by_day("raw.t", "2026-01-01..2026-01-02")
+    assert lake.metadata.names() == ("raw.t",)
+    assert lake.contents("raw.t").present == days("2026-01-01..2026-01-02")
+    lake.catalog.engine.dispose()
