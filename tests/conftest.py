@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from uuid import uuid4
 
@@ -11,20 +13,26 @@ import pytest
 from tests.databases import postgres_url  # noqa: F401 (a fixture)
 from tests.shops import Shop
 
+SQLITE = "sqlite:///.retcon/lake.db"
+
 
 @pytest.fixture
-def shop(tmp_path: Path) -> Shop:
+def shop(tmp_path: Path) -> Iterator[Shop]:
     """A small project on SQLite."""
-    return Shop(tmp_path / "shop", "sqlite:///.retcon/lake.db")
+    with closing(Shop(tmp_path / "a shöp", SQLITE)) as shop:
+        yield shop
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
-def any_shop(request: pytest.FixtureRequest, tmp_path: Path) -> Shop:
+def any_shop(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Shop]:
     """The same small project on each database that a catalog can live in."""
-    if request.param == "sqlite":
-        return Shop(tmp_path / "shop", "sqlite:///.retcon/lake.db")
-    server: str = request.getfixturevalue("postgres_url")
+    uri = SQLITE if request.param == "sqlite" else _new_database(request.getfixturevalue("postgres_url"))
+    with closing(Shop(tmp_path / "a shöp", uri)) as shop:
+        yield shop
+
+
+def _new_database(server: str) -> str:
     name = f"test_{uuid4().hex}"
     with psycopg.connect(server, autocommit=True) as connection:
         connection.execute(f"CREATE DATABASE {name}".encode())
-    return Shop(tmp_path / "shop", server.rpartition("/")[0] + f"/{name}")
+    return server.rpartition("/")[0] + f"/{name}"

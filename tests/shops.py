@@ -81,11 +81,11 @@ class Shop:
         self.root = root
         root.mkdir(parents=True)
         (root / "retcon.yaml").write_text(SETTINGS.format(uri=uri))
-        self.write("mart.orders_usd", ORDERS)
-        self.write("mart.revenue", REVENUE)
         self.now = NOW
         self.max_active = 2
         self._workspace: Workspace | None = None
+        self.write("mart.orders_usd", ORDERS)
+        self.write("mart.revenue", REVENUE)
 
     # ── the project ───────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -95,7 +95,7 @@ class Shop:
         path = self.root / "models" / namespace / f"{name}.sql"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
-        self._workspace = None
+        self.close()
 
     def edit(self, model: str, old: str, new: str) -> None:
         """Change a model's text."""
@@ -117,6 +117,12 @@ class Shop:
         for name, value in changes.items():
             setattr(context, name, value)
         return context
+
+    def close(self) -> None:
+        """End the process, so to speak."""
+        if self._workspace is not None:
+            self._workspace.close()
+        self._workspace = None
 
     # ── its tables ────────────────────────────────────────────────────────────────────────────────────────────────
 

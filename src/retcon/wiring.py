@@ -110,6 +110,13 @@ class Workspace:
 
         return write_plan(plan, self.root)
 
+    def close(self) -> None:
+        """Let go of the databases; Spark goes on, others may use it."""
+        for name in ("ledger", "tables"):
+            part = self.__dict__.pop(name, None)
+            if part is not None:
+                part.close()
+
     def context(self, watch: Watch, *, max_active: int = 2) -> Context:
         """What a run needs; starts Spark."""
         from retcon.flow.context import Context

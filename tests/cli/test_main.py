@@ -58,7 +58,7 @@ def test_without_a_command_the_help_is_shown(retcon: Retcon) -> None:
     ("argv", "message", "advice"),
     [
         (["plam"], "no such command `plam`", "did you mean `plan`?"),
-        (["xyzzy"], "no such command `xyzzy`", "`retcon xyzzy --help` tells more"),
+        (["xyzzy"], "no such command `xyzzy`", "`retcon --help` tells more"),
         (["plan", "--stat", "x"], "no such option: --stat", "did you mean --start?"),
         (["plan", "-x"], "no such option: -x", "`retcon plan --help` tells more"),
         (["--verzion"], "no such option: --verzion", "did you mean --version?"),

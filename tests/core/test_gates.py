@@ -128,10 +128,10 @@ def test_unique_passes_without_duplicates_and_names_each_slice_with_some() -> No
     assert verdict_of(gate, rows(5, 5), duplicates={"unique": {slice_of(0): 9}}).passed
     verdict = verdict_of(gate, rows(5, 5), duplicates={"unique-2": {slice_of(1): 1200, slice_of(0): 2}})
     assert verdict.findings == (
-        Finding(slice="2026-01-01", text="2 rows share d, currency with another"),
-        Finding(slice="2026-01-02", text="1,200 rows share d, currency with another"),
+        Finding(slice="2026-01-01", text="2 rows with a duplicate or NULL d, currency"),
+        Finding(slice="2026-01-02", text="1,200 rows with a duplicate or NULL d, currency"),
     )
-    assert verdict.summary == "d, currency: 1,202 duplicates"
+    assert verdict.summary == "d, currency: 1,202 duplicate or NULL"
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3), st.integers(0, 3)), max_size=5))

@@ -363,6 +363,22 @@ def test_waves_are_cut_by_the_bytes_that_each_slice_reads() -> None:
     seen = World(facts={"raw.a": facts("raw.a")}, contents=contents, published={})
     share = planned(a_model("m.m", "raw.a"), days("2026-01-01..2026-01-08"), seen)
     assert [len(wave) for wave in share.waves] == [4, 4]
+    # What a slice looks back on is read once for the whole wave; what is read through two inputs is read twice.
+    looks_back = a_model("m.m", an_input("raw.a", lookback=1))
+    share = planned(looks_back, days("2026-01-02..2026-01-08"), seen)
+    assert [len(wave) for wave in share.waves] == [3, 3, 1]
+    twice = a_model("m.m", an_input("raw.a", name="a"), an_input("raw.a", name="b"))
+    share = planned(twice, days("2026-01-01..2026-01-08"), seen)
+    assert [len(wave) for wave in share.waves] == [2, 2, 2, 2]
+
+
+def test_slices_of_one_big_file_are_not_read_one_by_one() -> None:
+    january = days("2026-01-01..2026-01-31")
+    wide = TableContents(
+        grain=DAY, files=(a_file("all", january.ordinals[0], january.ordinals[-1], bytes=50 * 2**30), a_file("?", None))
+    )
+    seen = World(facts={"raw.a": facts("raw.a")}, contents={("raw.a", "d"): wide}, published={})
+    assert planned(a_model("m.m", "raw.a"), january, seen).waves == (january,)
 
 
 # ── whether it may be run ─────────────────────────────────────────────────────────────────────────────────────────

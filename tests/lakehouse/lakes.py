@@ -53,6 +53,12 @@ class Lake:
             self._catalog = SqlCatalog("lake", uri=uri, warehouse=self.settings.warehouse)
         return self._catalog
 
+    def close(self) -> None:
+        """Hang up: a server's connections don't end with whoever held them."""
+        for catalog in (self._catalog, self.metadata._opened):
+            if catalog is not None:
+                catalog.engine.dispose()
+
     # ── writing ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     def make(
@@ -61,11 +67,12 @@ class Lake:
         time: IcebergType | None = None,
         *,
         by: Transform[Any, Any] | None = None,
+        number: str = "x",
         more: Mapping[str, IcebergType] | None = None,
         properties: Mapping[str, str] | None = None,
     ) -> Table:
-        """An empty table with a time column `d`, cut by it or not at all, and a number `x`."""
-        fields: dict[str, IcebergType] = {"d": time or DateType(), "x": LongType(), **(more or {})}
+        """An empty table with a time column `d`, cut by it or not at all, and a number."""
+        fields: dict[str, IcebergType] = {"d": time or DateType(), number: LongType(), **(more or {})}
         schema = Schema(*(NestedField(at, n, kind) for at, (n, kind) in enumerate(fields.items(), start=1)))
         spec = PartitionSpec(PartitionField(1, 1000, by, "d_cut")) if by else PartitionSpec()
         self.catalog.create_namespace_if_not_exists(name.rpartition(".")[0])

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+import psycopg
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -600,4 +601,4 @@ def test_a_catalog_on_postgresql_is_empty_until_somebody_writes_to_it(tmp_path: 
     lake.by_day("raw.t", "2026-01-01..2026-01-02")
     assert lake.metadata.names() == ("raw.t",)
     assert lake.contents("raw.t").present == days("2026-01-01..2026-01-02")
-    lake.catalog.engine.dispose()
+    lake.close()

@@ -46,16 +46,16 @@ def _labelled(label: str, style: str, text: str) -> Text:
     return Text.assemble((f"{label}:".ljust(7), style), text)
 
 
-def usage_error(error: typer.TyperException, command: str | None) -> BadArguments:
+def usage_error(error: typer.TyperException) -> BadArguments:
     """An error of the parser in retcon's own words."""
-    # typer keeps its kinds of errors to itself; one of them lists the options that are spelt alike
-    alike = getattr(error, "possibilities", None)
-    said = (error.message if alike else error.format_message()).replace("'", "`")
+    # typer keeps its kinds of errors to itself: most know the command, one the options that are spelt alike
+    context, alike = getattr(error, "ctx", None), getattr(error, "possibilities", None)
+    said = (error.message if alike else error.format_message()).replace("'", "`").replace("Value error, ", "")
     message, _, guess = " ".join(said.split()).partition(". Did you mean ")
     message = (message[:1].lower() + message[1:]).rstrip(".")
     if alike or guess:
         return BadArguments(message, next=f"did you mean {' or '.join(alike) + '?' if alike else guess}")
-    return BadArguments(message, next=f"`{'retcon ' + command if command else 'retcon'} --help` tells more")
+    return BadArguments(message, next=f"`{context.command_path if context else 'retcon'} --help` tells more")
 
 
 def interrupted() -> Interrupted:

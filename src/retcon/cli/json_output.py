@@ -235,14 +235,14 @@ def _model_diff(diff: ModelDiff, *, slices: bool) -> Json:
     result: Json = {
         "model": diff.model,
         "slices_changed": diff.changed,
-        "rows": _change(diff.rows),
+        "rows": _counts(diff.rows),
         "totals": {name: _change(pair) for name, pair in diff.totals.items()},
     }
     if slices:
         result["slices"] = [
             {
                 "slice": each.slice,
-                "rows": _change(each.rows),
+                "rows": _counts(each.rows),
                 "metrics": {name: _change(pair) for name, pair in each.metrics.items()},
                 "same_content": each.same_content,
             }
@@ -253,6 +253,11 @@ def _model_diff(diff: ModelDiff, *, slices: bool) -> Json:
 
 def _change(pair: Change) -> Json:
     return {"old": _plain(pair.old), "new": _plain(pair.new), "relative": _plain(pair.relative)}
+
+
+def _counts(pair: Change) -> Json:
+    old, new = (None if value is None else int(value) for value in (pair.old, pair.new))
+    return {"old": old, "new": new, "relative": _plain(pair.relative)}
 
 
 def undone_result(undone: Undone) -> Json:

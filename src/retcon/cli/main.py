@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Annotated
 
 import typer
@@ -70,6 +71,8 @@ def run(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         _let_go_of_stdout()
         return 0
+    finally:
+        terminal.close()
     return code
 
 
@@ -79,7 +82,7 @@ def _answered(arguments: list[str], terminal: Terminal) -> int:
     except RetconError as error:
         return failures.tell(error, terminal)
     except typer.TyperException as error:
-        return failures.tell(failures.usage_error(error, terminal.command), terminal)
+        return failures.tell(failures.usage_error(error), terminal)
     except (KeyboardInterrupt, typer.Abort):
         return failures.tell(failures.interrupted(), terminal)
     except BrokenPipeError:
@@ -103,8 +106,6 @@ def _invoked(arguments: list[str], terminal: Terminal) -> int:
 
 def _let_go_of_stdout() -> None:
     """Whoever read our output went away: let nothing fail on what is still buffered."""
-    try:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    except (OSError, ValueError):
-        # not a real file, as in tests: nothing is buffered for a descriptor
-        return
+    with suppress(OSError, ValueError), open(os.devnull, "w") as nowhere:
+        # a stream without a descriptor has nothing buffered for one
+        os.dup2(nowhere.fileno(), sys.stdout.fileno())

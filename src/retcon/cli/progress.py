@@ -103,7 +103,7 @@ def _bar(done: int, total: int) -> Text:
 @contextmanager
 def watching(console: Console, clock: Seconds = monotonic) -> Iterator[Watch]:
     """Shows the progress of a run on this console for as long as the block lasts."""
-    if console.is_terminal and not console.is_dumb_terminal:
+    if console.is_terminal and not console.is_dumb_terminal and not console.no_color:
         watch = _LiveLine(console, clock)
         with watch.live:
             yield watch

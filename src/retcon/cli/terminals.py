@@ -11,6 +11,7 @@ from typing import Any, cast
 
 import typer
 from rich.console import Console, RenderableType
+from rich.measure import Measurement
 from rich.text import Text
 
 from retcon.cli.figures import Zone
@@ -20,7 +21,7 @@ from retcon.wiring import Workspace, find_root
 _WIDTH = 120
 """Columns where the output goes to a file or a pipe."""
 
-_LEAST_WIDTH = 80
+_WIDEST = 500
 _VERSION = 1
 
 Result = Mapping[str, Any]
@@ -33,6 +34,7 @@ class Terminal:
         self.command = command
         self.as_json = as_json
         self.root: Path | None = None
+        self._workspace: Workspace | None = None
         self.evidence: Result = {}
         """What a machine should get along with an error."""
         self.out = _fitted(_Report(file=showable(sys.stdout), highlight=False, markup=False, emoji=False))
@@ -41,7 +43,13 @@ class Terminal:
     def workspace(self, project: Path | None) -> Workspace:
         """The project that the command is about: the folder given, else the one around here."""
         self.root = find_root(Path.cwd()) if project is None else project.absolute()
-        return Workspace(self.root)
+        self._workspace = Workspace(self.root)
+        return self._workspace
+
+    def close(self) -> None:
+        """Let go of what the command opened."""
+        if self._workspace is not None:
+            self._workspace.close()
 
     def report(self, result: Callable[[], Result], view: Callable[[], RenderableType]) -> None:
         """What the command is for: one JSON document, or a view for people."""
@@ -52,6 +60,7 @@ class Terminal:
 
     def show(self, view: RenderableType) -> None:
         """A view on stdout; in a file or a pipe without the blanks that fill up columns."""
+        self.out.width = max(self.out.width, _needed(view, self.out))
         if self.out.is_terminal:
             self.out.print(view)
             return
@@ -68,7 +77,7 @@ class Terminal:
 
     def say(self, text: str | Text) -> None:
         """A word beside the report, for the person who waits."""
-        self.err.print(text, soft_wrap=True)
+        self.err.print(text, soft_wrap=not self.err.is_terminal)
 
 
 def terminal_of(context: typer.Context, *, as_json: bool) -> Terminal:
@@ -101,7 +110,9 @@ class _Aside(Console):
 def _fitted(console: Console) -> Console:
     if not console.is_terminal and "COLUMNS" not in os.environ:
         console.width = _WIDTH
-    elif console.width < _LEAST_WIDTH:
-        # The terminal itself wraps longer lines: better than tables with half of every name.
-        console.width = _LEAST_WIDTH
     return console
+
+
+def _needed(view: RenderableType, console: Console) -> int:
+    """Columns without which names and numbers would be cut; on a narrow terminal lines then go on in the next."""
+    return Measurement.get(console, console.options.update(max_width=_WIDEST), view).minimum

@@ -123,10 +123,10 @@ def judge(gate: Gate, evidence: Evidence) -> Verdict:
         case Unique():
             duplicates = evidence.duplicates.get(gate.name, {})
             findings = [
-                Finding(slice=slice.label, text=f"{count:,} rows share {', '.join(gate.columns)} with another")
+                Finding(slice=slice.label, text=f"{count:,} rows with a duplicate or NULL {', '.join(gate.columns)}")
                 for slice, count in sorted(duplicates.items())
             ]
-            summary = f"{', '.join(gate.columns)}: {sum(duplicates.values()):,} duplicates"
+            summary = f"{', '.join(gate.columns)}: {sum(duplicates.values()):,} duplicate or NULL"
         case NotNull():
             findings = _per_slice(evidence, lambda measure: _null_text(gate, measure))
             summary = f"{', '.join(gate.columns)}"

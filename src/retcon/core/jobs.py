@@ -71,7 +71,6 @@ class PublishRequest:
     run: str
     table: RunTable
     by: str
-    type: str
     slices: SliceSet
     branch: str
     tag: str

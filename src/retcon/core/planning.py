@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 
@@ -14,7 +14,7 @@ from retcon.core.plans import Origin, Outside, PlannedInput, PlannedModel, Role
 from retcon.core.projects import Limits, Source
 from retcon.core.slices import SliceSet
 from retcon.core.tables import TableContents, TableFacts
-from retcon.core.waves import cut_waves
+from retcon.core.waves import cut_waves_by_files
 from retcon.errors import BadArguments, Refused
 
 
@@ -51,6 +51,20 @@ def asked_interval(start: date, end: date, now: datetime) -> Interval:
             next=f"--end {now:%Y-%m-%d} is the last slice that has begun",
         )
     return Interval.of_days(start, end)
+
+
+def asked_or_default(model: Model, start: date | None, end: date | None, world: World, now: datetime) -> Interval:
+    """The interval of the dates given; where one is left out, the model's own history decides."""
+    first = start or default_start(model, world)
+    last = end or default_end(model, world, now)
+    if last < first and not (start and end):
+        begins = f"--start is {first}" if start else f"its history begins on {first}"
+        ends = f"--end is {last}" if end else f"its inputs hold nothing after {last}"
+        raise Refused(
+            f"{model.name}: nothing is left to plan: {begins}, and {ends}",
+            next="`retcon plan` with both --start and --end says what is missing",
+        )
+    return asked_interval(first, last, now)
 
 
 def since_start(model: Model, slices: SliceSet) -> SliceSet:
@@ -148,11 +162,11 @@ def plan_model(model: Model, scope: Scope, graph: Graph, world: World, now: date
         name=model.name,
         role=Role.SELECTED if model.name in scope.selected else Role.DOWNSTREAM,
         slices=slices,
-        waves=cut_waves(
+        waves=cut_waves_by_files(
             slices,
             most=1 if one_by_one else wave or model.replay.wave,
             contiguous=model.needs_contiguous_waves,
-            bytes_of=lambda ordinal: _bytes_read(model, SliceSet(model.grain, (ordinal,)), world),
+            files_of=lambda ordinal: _files_read(model, SliceSet(model.grain, (ordinal,)), world),
         ),
         open=SliceSet(model.grain, tuple(o for o in slices.ordinals if o >= last_begun)),
         is_new=not world.published.get(model.name),
@@ -164,9 +178,14 @@ def plan_model(model: Model, scope: Scope, graph: Graph, world: World, now: date
     )
 
 
-def _bytes_read(model: Model, slices: SliceSet, world: World) -> int:
+def _files_read(model: Model, slices: SliceSet, world: World) -> dict[Hashable, int]:
+    """The files that these slices read, with their bytes; what is read through two inputs is read twice."""
     timed = (i for i in model.inputs if i.time is not None and (i.table, i.time) in world.contents)
-    return sum(world.contents[i.table, i.time].of(i.read_by(slices)).bytes for i in timed)
+    return {
+        (i.name, file.path): file.bytes
+        for i in timed
+        for file in world.contents[i.table, i.time].overlapping(i.read_by(slices))
+    }
 
 
 def _plan_input(i: Input, slices: SliceSet, scope: Scope, graph: Graph, world: World, now: datetime) -> PlannedInput:
@@ -225,6 +244,13 @@ def _abridged(slices: SliceSet, most: int = 5) -> str:
     return ", ".join(parts[:most]) + f"{more} ({len(slices):,} slices)"
 
 
+def require_slices(scope: Scope, limits: Limits) -> None:
+    """A scope over the limit is refused before anything is worked out for each of its slices."""
+    asked = sum(len(slices) for slices in scope.slices.values())
+    if asked > limits.slices:
+        raise _over_limits([f"{asked:,} slices, at most {limits.slices:,} allowed"])
+
+
 def require_limits(models: Iterable[PlannedModel], limits: Limits) -> None:
     """A plan over one of the project's limits is refused."""
     held = list(models)
@@ -234,11 +260,15 @@ def require_limits(models: Iterable[PlannedModel], limits: Limits) -> None:
         f"{asked[what]:,} {what}, at most {allowed[what]:,} allowed" for what in asked if asked[what] > allowed[what]
     ]
     if over:
-        raise Refused(
-            "the plan is over the project's limits: " + "; ".join(over),
-            state="no plan was written",
-            next="ask for less at a time, or raise `limits` in retcon.yaml",
-        )
+        raise _over_limits(over)
+
+
+def _over_limits(over: Iterable[str]) -> Refused:
+    return Refused(
+        "the plan is over the project's limits: " + "; ".join(over),
+        state="no plan was written",
+        next="ask for less at a time, or raise `limits` in retcon.yaml",
+    )
 
 
 def notes_of(models: Iterable[PlannedModel], graph: Graph, interval: Interval, world: World) -> tuple[str, ...]:

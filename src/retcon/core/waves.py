@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Mapping
 
 from retcon.core.slices import SliceSet
 
@@ -13,22 +13,47 @@ WAVE_BYTES = 4 * 1024**3
 def cut_waves(
     slices: SliceSet, *, most: int | None, contiguous: bool, bytes_of: Callable[[int], int], limit: int = WAVE_BYTES
 ) -> tuple[SliceSet, ...]:
-    """Slices in order, a wave ending where it is full: the same waves for the same slices."""
+    """Waves of slices that share nothing of what they read."""
+    return cut_waves_by_files(
+        slices,
+        most=most,
+        contiguous=contiguous,
+        files_of=lambda ordinal: {ordinal: bytes_of(ordinal)},
+        limit=limit,
+    )
+
+
+def cut_waves_by_files(
+    slices: SliceSet,
+    *,
+    most: int | None,
+    contiguous: bool,
+    files_of: Callable[[int], Mapping[Hashable, int]],
+    limit: int = WAVE_BYTES,
+) -> tuple[SliceSet, ...]:
+    """Slices in order, a wave ending where it is full: the same waves for the same slices.
+
+    `files_of` gives what a slice reads, with its bytes; a file that several slices of a wave read counts once.
+    """
     waves: list[list[int]] = []
+    read: dict[Hashable, int] = {}
     weight = 0
     for ordinal in slices.ordinals:
-        cost = bytes_of(ordinal)
+        files = files_of(ordinal)
         current = waves[-1] if waves else None
+        extra = sum(size for file, size in files.items() if file not in read)
         fits = (
             current is not None
             and (most is None or len(current) < most)
-            and weight + cost <= limit
+            and (extra == 0 or weight + extra <= limit)
             and not (contiguous and current[-1] != ordinal - 1)
         )
         if current is not None and fits:
             current.append(ordinal)
-            weight += cost
+            read.update(files)
+            weight += extra
         else:
             waves.append([ordinal])
-            weight = cost
+            read = dict(files)
+            weight = sum(files.values())
     return tuple(SliceSet(slices.grain, tuple(wave)) for wave in waves)

@@ -9,17 +9,15 @@ from datetime import date, datetime
 from retcon.core.intervals import Interval
 from retcon.core.models import Model
 from retcon.core.planning import (
-    Scope,
     World,
-    asked_interval,
-    default_end,
-    default_start,
+    asked_or_default,
     merged_limits,
     notes_of,
     plan_id,
     plan_model,
     require_inputs,
     require_limits,
+    require_slices,
     since_start,
     spread,
 )
@@ -72,10 +70,12 @@ class Planner:
         if not selected:
             raise Refused("no model is left after --exclude", next="`retcon check` lists the models of this project")
         world = self._world(selected)
+        self._require_readable(selected, world)
         asked, interval = self._asked(ask, selected, world)
         scope = spread(graph, asked, world.published, downstream=ask.downstream)
-        self._require_tables(scope, world)
-        self._require_columns(scope, world)
+        require_slices(scope, self._project.settings.limits)
+        if scope.slices.keys() != set(selected):
+            self._require_readable(tuple(scope.slices), world)
         models = tuple(
             plan_model(graph.models[name], scope, graph, world, ask.now, ask.wave)
             for name in graph.order
@@ -113,9 +113,8 @@ class Planner:
         seen = world
         for name in selected:
             model = self._project.graph.models[name]
-            start = ask.start or default_start(model, seen)
-            end = ask.end or default_end(model, seen, ask.now)
-            slices = since_start(model, SliceSet.covering(model.grain, asked_interval(start, end, ask.now)))
+            interval = asked_or_default(model, ask.start, ask.end, seen, ask.now)
+            slices = since_start(model, SliceSet.covering(model.grain, interval))
             asked[name] = slices
             seen = _with_planned(seen, model, slices)
         edges = [(s.grain.start(s.ordinals[0]), s.grain.start(s.ordinals[-1] + 1)) for s in asked.values()]
@@ -156,11 +155,17 @@ class Planner:
         recorded = (model.grain.parse(label) for label in self._ledger.published_slices(model.name))
         return held.present | SliceSet.of(model.grain, recorded)
 
-    def _require_tables(self, scope: Scope, world: World) -> None:
+    def _require_readable(self, planned: Sequence[str], world: World) -> None:
+        """What these models, in running order, read is there and has the columns they take from it."""
+        self._require_tables(planned, world)
+        self._require_columns(planned, world)
+
+    def _require_tables(self, planned: Sequence[str], world: World) -> None:
+        """Everything that these models read or follow is there, or planned with them."""
         graph = self._project.graph
-        for name in scope.slices:
+        for name in planned:
             for i in graph.models[name].inputs:
-                if i.table in scope.slices:
+                if i.table in planned:
                     continue
                 if i.table in graph.models and not world.published.get(i.table):
                     raise Refused(
@@ -176,19 +181,19 @@ class Planner:
                         next=f"did you mean {close}?" if close else "make that table first, or correct the name",
                     )
             for other in graph.models[name].after:
-                if other not in scope.slices and not world.published.get(other):
+                if other not in planned and not world.published.get(other):
                     raise Refused(
                         f"{name} comes after {other}, which was never published",
                         state="no plan was written",
                         next=f"publish it first, or include it: retcon plan {other} {name} …",
                     )
 
-    def _require_columns(self, scope: Scope, world: World) -> None:
+    def _require_columns(self, planned: Sequence[str], world: World) -> None:
         """Columns that the catalog or an upstream model's query says aren't there; tables that don't fit."""
         graph = self._project.graph
         columns = {name: facts.column_names for name, facts in world.facts.items()}
         problems: list[Problem] = []
-        for name in (name for name in graph.order if name in scope.slices):
+        for name in planned:
             model = graph.models[name]
             problems += self._sql.column_problems(model, columns)
             output = self._sql.output_columns(model, columns)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
 from decimal import Decimal
 
 from retcon.core.gates import (
@@ -32,24 +34,50 @@ from retcon.flow.ports import Progress
 Pair = tuple[str | None, str | None]
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Proof:
+    """What proving one model gave."""
+
+    head: int
+    slices: tuple[ProvenSlice, ...]
+    totals: Mapping[str, Pair]
+    verdicts: tuple[Verdict, ...]
+
+
 def prove(run: Run, context: Context) -> Run:
     """All verdicts on exactly what stands on the branches now; the run is proven or failed."""
     run = context.record(run, ProvingBegan())
-    heads: dict[str, int | None] = {}
-    slices: list[ProvenSlice] = []
-    verdicts: list[Verdict] = []
-    totals: dict[str, Mapping[str, Pair]] = {}
-    for number, planned in enumerate(run.plan.models):
-        context.watch(Progress(step="prove", model=planned.name, done=number, total=len(run.plan.models)))
-        request = _request(run, planned, context)
-        staged, production = context.warehouse.measure(request)
-        heads[planned.name] = request.staged
-        slices += _proven_slices(planned, staged, production)
-        totals[planned.name] = _pairs(production.totals, staged.totals)
-        verdicts += _declared(request, staged, production, context)
-        verdicts += _always_on(run, planned, request, staged, context)
-    context.watch(Progress(step="prove", done=len(run.plan.models), total=len(run.plan.models)))
-    return context.record(run, Judged(heads=heads, slices=tuple(slices), verdicts=tuple(verdicts), totals=totals))
+    models = run.plan.models
+    proofs: dict[str, _Proof] = {}
+    context.watch(Progress(step="prove", done=0, total=len(models)))
+    with ThreadPoolExecutor(max_workers=context.max_active, thread_name_prefix="prove") as pool:
+        under_way = {pool.submit(_prove_model, run, planned, context): planned for planned in models}
+        for future in as_completed(under_way):
+            name = under_way[future].name
+            proofs[name] = future.result()
+            context.watch(Progress(step="prove", model=name, done=len(proofs), total=len(models)))
+    in_order = [(planned.name, proofs[planned.name]) for planned in models]
+    return context.record(
+        run,
+        Judged(
+            heads={name: proof.head for name, proof in in_order},
+            slices=tuple(slice for _, proof in in_order for slice in proof.slices),
+            verdicts=tuple(verdict for _, proof in in_order for verdict in proof.verdicts),
+            totals={name: proof.totals for name, proof in in_order},
+        ),
+    )
+
+
+def _prove_model(run: Run, planned: PlannedModel, context: Context) -> _Proof:
+    request = _request(run, planned, context)
+    staged, production = context.warehouse.measure(request)
+    declared = _declared(request, staged, production, context)
+    return _Proof(
+        head=request.staged,
+        slices=tuple(_proven_slices(planned, staged, production)),
+        totals=_pairs(production.totals, staged.totals),
+        verdicts=(*declared, *_always_on(run, planned, request, staged, context)),
+    )
 
 
 def _request(run: Run, planned: PlannedModel, context: Context) -> MeasureRequest:

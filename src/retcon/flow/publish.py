@@ -44,7 +44,6 @@ def publish_request(run: Run, planned: PlannedModel, context: Context) -> Publis
         run=run.id,
         table=run.tables[planned.name],
         by=context.model(planned).slicing.by,
-        type="date",
         slices=planned.slices,
         branch=run.plan.branch,
         tag=tag_before(run.id),

@@ -21,6 +21,7 @@ PACKAGES = (
     "org.postgresql:postgresql:42.7.7",
 )
 _TRIES = 3
+_PATIENCE = 900
 
 
 def kept_jars(environ: Mapping[str, str]) -> list[Path]:
@@ -80,14 +81,19 @@ def _run_resolver(scratch: Path, environ: Mapping[str, str]) -> str:
     home = Path(spec.origin).parent
     command = [str(home / "bin" / "spark-submit"), "--packages", ",".join(PACKAGES)]
     command += ["--conf", f"spark.jars.ivy={scratch}", str(program)]
-    answer = subprocess.run(
-        command,
-        env={**environ, "SPARK_HOME": str(home), "PYSPARK_PYTHON": sys.executable, "PATH": os.environ.get("PATH", "")},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=900,
-    )
+    paths = {"SPARK_HOME": str(home), "PYSPARK_PYTHON": sys.executable, "PATH": os.environ.get("PATH", "")}
+    try:
+        answer = subprocess.run(
+            command,
+            env={**environ, **paths},
+            capture_output=True,
+            text=True,
+            errors="replace",
+            check=False,
+            timeout=_PATIENCE,
+        )
+    except subprocess.TimeoutExpired:
+        return f"no answer within {_PATIENCE} seconds"
     return answer.stderr + answer.stdout
 
 

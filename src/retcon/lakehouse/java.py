@@ -39,7 +39,9 @@ def check_java(environ: Mapping[str, str]) -> str:
 
 def _major_version(java: str) -> int | None:
     try:
-        answer = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30, check=False)
+        answer = subprocess.run(
+            [java, "-version"], capture_output=True, text=True, errors="replace", timeout=30, check=False
+        )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise Fault(f"{java} doesn't run: {error}", state=_STATE, next=_REMEDY) from error
     match = re.search(r'version "(\d+)(?:\.(\d+))?', answer.stderr + answer.stdout)

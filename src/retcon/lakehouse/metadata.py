@@ -180,6 +180,12 @@ class IcebergMetadata:
         catalog.drop_table(name)
         return True
 
+    def close(self) -> None:
+        """Let go of the catalog's database."""
+        if self._opened is not None:
+            self._opened.engine.dispose()
+            self._opened = None
+
     def _load(self, name: str) -> Table | None:
         catalog = self._catalog()
         if catalog is None or "." not in name:
@@ -204,12 +210,15 @@ class IcebergMetadata:
         uri = self._settings.uri
         if uri.startswith("sqlite:///") and not Path(uri.removeprefix("sqlite:///")).exists():
             return None
+        catalog: SqlCatalog | None = None
         try:
             catalog = SqlCatalog(
                 self._settings.name,
                 uri=uri.replace("postgresql://", "postgresql+psycopg://", 1),
                 warehouse=self._settings.warehouse,
                 init_catalog_tables="false",
+                # Hours may lie between two looks of a run, and the server may have hung up meanwhile.
+                pool_pre_ping="true",
                 **{key: value for key, value in self._settings.options.items() if not key.startswith("jdbc.")},
             )
             catalog.list_namespaces()
@@ -220,6 +229,8 @@ class IcebergMetadata:
                 next="PostgreSQL: pip install 'retcon[postgres]'",
             ) from missing
         except SQLAlchemyError as error:
+            if catalog is not None:
+                catalog.engine.dispose()
             if _is_new(error):
                 return None
             raise _unreachable(error) from error

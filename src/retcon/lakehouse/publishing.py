@@ -5,6 +5,7 @@ The swap itself is one SQL transaction over all tables of the run, in the ledger
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 from uuid import uuid4
 
@@ -13,10 +14,9 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from retcon.core.jobs import PublishRequest
-from retcon.core.queries import quoted_name
 from retcon.core.runs import PointerSwap
 from retcon.errors import Conflict, Refused
-from retcon.lakehouse.predicates import slice_predicate
+from retcon.lakehouse.predicates import MOST_IN_A_LIST
 from retcon.lakehouse.staging import Staging
 
 _UNTOUCHED = "nothing was published; production is untouched"
@@ -25,9 +25,8 @@ _UNTOUCHED = "nothing was published; production is untouched"
 class Publishing:
     """Prepares the metadata that makes a run visible, or takes it back."""
 
-    def __init__(self, spark: SparkSession, catalog: str, staging: Staging) -> None:
+    def __init__(self, spark: SparkSession, staging: Staging) -> None:
         self._spark = spark
-        self._catalog = catalog
         self._staging = staging
 
     def prepare_publish(self, request: PublishRequest) -> PointerSwap:
@@ -38,7 +37,7 @@ class Publishing:
         transaction = table.newTransaction()
         overwrite = transaction.newOverwrite()
         # One expression for all slices: a second filter would be removed by but not validated.
-        rows = self._expression(request)
+        rows = self._expression(table, request)
         overwrite.overwriteByRowFilter(rows)
         for file in files:
             overwrite.addFile(file)
@@ -72,19 +71,33 @@ class Publishing:
             )
         transaction = table.newTransaction()
         if request.table.base_snapshot is None:
-            deletion = transaction.newDelete().deleteFromRowFilter(self._expression(request))
+            deletion = transaction.newDelete().deleteFromRowFilter(self._expression(table, request))
             deletion.set("retcon.rollback", request.run).commit()
         else:
             # Moving the ref back, never adding the old files again: a path that was once deleted must not return.
             transaction.manageSnapshots().rollbackTo(request.table.base_snapshot).commit()
         return self._written(table, transaction, request)
 
-    def _expression(self, request: PublishRequest) -> Any:
-        converter = self._spark._jvm.org.apache.spark.sql.execution.datasources.SparkExpressionConverter  # type: ignore[union-attr] # set on a live session
-        text = slice_predicate(request.by, request.type, request.slices)
-        name = quoted_name(f"{self._catalog}.{request.table.table}")
-        resolved = converter.collectResolvedSparkExpression(self._spark._jsparkSession, name, text)
-        return converter.convertToIcebergExpression(resolved)
+    def _expression(self, table: Any, request: PublishRequest) -> Any:
+        """The run's slices as one Iceberg expression: ranges for neighbours, lists for the rest, as a balanced tree."""
+        iceberg = self._spark._jvm.org.apache.iceberg.expressions.Expressions  # type: ignore[union-attr] # set on a live session
+        column = table.schema().caseInsensitiveFindField(request.by).name()
+        label = request.slices.grain.label
+        ranges = request.slices.ranges()
+        terms = [
+            getattr(iceberg, "and")(
+                iceberg.greaterThanOrEqual(column, label(first)), iceberg.lessThan(column, label(last + 1))
+            )
+            for first, last in ranges
+            if first != last
+        ]
+        singles = [label(first) for first, last in ranges if first == last]
+        for at in range(0, len(singles), MOST_IN_A_LIST):
+            values = self._spark._jvm.java.util.ArrayList()  # type: ignore[union-attr]
+            for value in singles[at : at + MOST_IN_A_LIST]:
+                values.add(value)
+            terms.append(getattr(iceberg, "in")(column, values))
+        return _balanced(getattr(iceberg, "or"), terms)
 
     def _staged_files(self, table: Any, request: PublishRequest) -> list[Any]:
         """The proven files, each checked to be there; with their column bounds, or the table would lose its pruning."""
@@ -97,7 +110,12 @@ class Publishing:
                 state=_UNTOUCHED,
                 next=f"somebody changed it: `retcon cancel {request.run}`, then plan again",
             )
-        scan = table.newScan().useSnapshot(request.table.head).filter(self._expression(request)).includeColumnStats()
+        scan = (
+            table.newScan()
+            .useSnapshot(request.table.head)
+            .filter(self._expression(table, request))
+            .includeColumnStats()
+        )
         tasks = scan.planFiles()
         files: list[Any] = []
         try:
@@ -133,6 +151,14 @@ class Publishing:
         return PointerSwap(
             table=request.table.table, old_location=old, new_location=new, snapshot_id=snapshot.snapshotId()
         )
+
+
+def _balanced(either: Callable[[Any, Any], Any], terms: Sequence[Any]) -> Any:
+    """A long chain of ORs would overflow the stack of whoever walks it."""
+    if len(terms) == 1:
+        return terms[0]
+    middle = len(terms) // 2
+    return either(_balanced(either, terms[:middle]), _balanced(either, terms[middle:]))
 
 
 def _require_same_table(table: Any, request: PublishRequest) -> None:

@@ -81,7 +81,7 @@ def write_samples(
 
 
 def _rate_rows(draw: random.Random, shock: date) -> Iterator[pa.Table]:
-    """By quarter: a random walk a day, the dollar slowly rising; the dollar is one dollar, and the real falls on one day."""
+    """By quarter: a random walk a day against a slowly rising dollar; on one day the real falls."""
     begin = LAST_DAY - timedelta(days=DAYS_OF_RATES - 1)
     level = dict(CURRENCIES)
     for at in range(0, DAYS_OF_RATES, _QUARTER):

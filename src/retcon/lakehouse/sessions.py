@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from collections.abc import Iterator, Mapping
@@ -36,12 +37,14 @@ appender.file.strategy.max = 2
 def start_session(settings: Settings, environ: Mapping[str, str]) -> SparkSession:
     """A Spark session whose default catalog is the project's; its log goes to `.retcon/logs`."""
     check_java(environ)
+    # PySpark writes every error that it raises to stderr as well.
+    logging.getLogger("SQLQueryContextLogger").disabled = True
     jars = os.pathsep.join(str(jar) for jar in kept_jars(environ))
     logs = Path(settings.root, ".retcon", "logs")
     try:
         logs.mkdir(parents=True, exist_ok=True)
-        logging = logs / "log4j2.properties"
-        logging.write_text(_LOGGING.format(log=logs / "spark.log"))
+        log_settings = logs / "log4j2.properties"
+        log_settings.write_text(_LOGGING.format(log=logs / "spark.log"))
     except OSError as error:
         raise Fault(
             f"{logs} can't be written: {error.strerror}",
@@ -50,7 +53,7 @@ def start_session(settings: Settings, environ: Mapping[str, str]) -> SparkSessio
         ) from error
     conf = {**_defaults(settings, jars), **catalog_conf(settings.catalog), **settings.spark.conf}
     conf[_JAVA_OPTIONS] = (
-        f"-Dlog4j2.configurationFile=file:{logging} {settings.spark.conf.get(_JAVA_OPTIONS, '')}".strip()
+        f"-Dlog4j2.configurationFile={log_settings.as_uri()} {settings.spark.conf.get(_JAVA_OPTIONS, '')}".strip()
     )
     running = SparkSession.getActiveSession()
     if running is not None:

@@ -18,7 +18,7 @@ class SparkWarehouse:
         reads = ScopedReads(spark, catalog)
         staging = Staging(spark, catalog, reads)
         measuring = Measuring(reads)
-        publishing = Publishing(spark, catalog, staging)
+        publishing = Publishing(spark, staging)
         self.output = staging.output
         self.make_table = staging.make_table
         self.open_branch = staging.open_branch

@@ -65,6 +65,12 @@ class SqlLedger:
         weakref.finalize(self, engine.dispose)
         return engine
 
+    def close(self) -> None:
+        """Let go of the database."""
+        if "_engine" in self.__dict__:
+            self._engine.dispose()
+            del self.__dict__["_engine"]
+
     # ── reading ──────────────────────────────────────────────────────────────────────────────────────────────────
 
     def exists(self) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Sequence
 from sqlglot import exp
 
 from retcon.core.models import Slicing
-from retcon.core.suggestions import did_you_mean
+from retcon.core.suggestions import did_you_mean, nearest
 from retcon.project.names import BOUND_BY_RETCON
 from retcon.project.sql.columns import output_name, projections, source_alias, sources
 from retcon.project.sql.functions import (
@@ -68,13 +68,13 @@ def _disorder(statement: Statement, node: exp.Expr) -> Iterator[SqlProblem]:
     window = window_of(node)
     if window is not None and not window_clauses(window).order_by:
         if needs_order(node):
-            message = f"{function_name(node)}() OVER (…) without ORDER BY takes rows as they come"
+            message = f"{statement.word_of(node)}() OVER (…) without ORDER BY takes rows as they come"
             yield _varies(statement, node, message, "add ORDER BY to the window")
         elif _counts_rows(window):
             yield _varies(statement, node, "a frame of ROWS without ORDER BY takes rows as they come", "add ORDER BY")
     elif window is None and needs_order(node):
-        yield _varies(statement, node, f"{function_name(node)}() takes rows as they come", _ORDER_REMEDY)
-    limit = node.args.get("limit") or node.args.get("offset")
+        yield _varies(statement, node, f"{statement.word_of(node)}() takes rows as they come", _ORDER_REMEDY)
+    limit = (node.args.get("limit") or node.args.get("offset")) if isinstance(node, exp.Query) else None
     if limit is not None and not node.args.get("order") and not _keeps_everything(node, limit):
         yield _varies(statement, limit, "LIMIT without ORDER BY takes rows as they come", "add ORDER BY")
 
@@ -88,7 +88,8 @@ def _counts_rows(window: exp.Window) -> bool:
 
 def _keeps_everything(node: exp.Expr, limit: exp.Expr) -> bool:
     """LIMIT ALL; and within EXISTS, it doesn't matter which rows are left."""
-    return limit.expression.name.upper() == "ALL" or isinstance(node.parent, exp.Exists)
+    is_all = isinstance(limit, exp.Limit) and limit.expression.name.upper() == "ALL"
+    return is_all or isinstance(node.parent, exp.Exists)
 
 
 def _varies(statement: Statement, node: exp.Expr, message: str, remedy: str) -> SqlProblem:
@@ -98,9 +99,9 @@ def _varies(statement: Statement, node: exp.Expr, message: str, remedy: str) -> 
 def hidden_names(statement: Statement) -> Iterator[SqlProblem]:
     """Names that are made while the query runs, or that stop being true when the inputs are scoped."""
     for node in statement.tree.walk():
-        if isinstance(node, exp.Anonymous) and function_name(node) == "identifier":
+        if function_name(node) == "identifier" and not isinstance(node.parent, exp.Table):
             yield SqlProblem(
-                message="IDENTIFIER() hides from retcon what is read",
+                message="`IDENTIFIER()` makes a name that retcon can't see",
                 line=statement.line_of(node),
                 remedy="write the name itself",
             )
@@ -150,11 +151,11 @@ def parameter_problems(statement: Statement, params: Collection[str]) -> Iterato
                 remedy="write `:name`, and declare it under `params` in retcon.yaml",
             )
         elif placeholder.name not in known:
-            meant = did_you_mean(f":{placeholder.name}", [f":{name}" for name in known])
+            meant = nearest(placeholder.name, known)
             yield SqlProblem(
                 message=f"nothing is bound to `:{placeholder.name}`",
-                line=statement.line_of(placeholder),
-                remedy=meant or "declare it under `params` in retcon.yaml",
+                line=statement.line_of_parameter(placeholder.name),
+                remedy=f"did you mean :{meant}?" if meant else "declare it under `params` in retcon.yaml",
             )
 
 

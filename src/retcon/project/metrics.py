@@ -54,12 +54,17 @@ def _check_aggregates(expression: exp.Expr) -> None:
     aggregates = [node for node in expression.walk() if is_aggregate(node)]
     if not aggregates:
         raise ValueError(f"isn't an aggregate {_EXAMPLES}")
-    inside = {id(node) for aggregate in aggregates for node in aggregate.walk() if node is not aggregate}
+    inside = {id(node) for aggregate in aggregates for node in _with_filter(aggregate).walk() if node is not aggregate}
     if any(id(aggregate) in inside for aggregate in aggregates):
         raise ValueError("holds an aggregate of an aggregate")
     outside = next((column for column in expression.find_all(exp.Column) if id(column) not in inside), None)
     if outside is not None:
         raise ValueError(f"takes `{outside.sql()}` outside of an aggregate")
+
+
+def _with_filter(aggregate: exp.Expr) -> exp.Expr:
+    """The aggregate with the FILTER (WHERE …) that belongs to it."""
+    return aggregate.parent if isinstance(aggregate.parent, exp.Filter) else aggregate
 
 
 def _is_additive(expression: exp.Expr) -> bool:

@@ -73,7 +73,7 @@ def read_query(
         query=query,
         batching=Batching(reasons=judgement.reasons, vouched=vouched),
         normalised=statement.normalised,
-        problems=tuple(sorted(dict.fromkeys(problems), key=lambda problem: problem.line or 0)),
+        problems=tuple(sorted(dict.fromkeys(problems), key=lambda problem: (problem.line is None, problem.line or 0))),
     )
 
 

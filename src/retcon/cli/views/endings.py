@@ -15,8 +15,9 @@ from retcon.flow.rollback import Undone
 def undone_view(undone: Undone) -> RenderableType:
     """What a rollback did, and what stands on what it undid."""
     run = undone.run
-    tables = [each.table for each in run.tables.values()]
-    emptied = [each.table for each in run.tables.values() if each.base_snapshot is None]
+    held = [run.tables[planned.name] for planned in run.plan.models]
+    tables = [each.table for each in held]
+    emptied = [each.table for each in held if each.base_snapshot is None]
     done = [f"{', '.join(tables)}: as before the publish, in one step"]
     if emptied:
         done.append(f"{', '.join(emptied)}: had no history before, so it is there without rows")

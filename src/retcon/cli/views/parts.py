@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from rich.cells import cell_len
 from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table
@@ -16,6 +17,9 @@ from retcon.core.projects import Consumer
 GOOD, BAD, WARN, QUIET, STRONG = "green", "red", "yellow", "dim", "bold"
 
 Cell = str | Text
+
+_LEAST_PROSE = 16
+"""Columns for text that wraps: narrower, it would be a pile of words."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,17 +53,26 @@ def table(heads: Sequence[Head], rows: Iterable[Sequence[Cell]]) -> RenderableTy
         show_header=any(head.title for head in heads),
         header_style=QUIET,
     )
-    for head in heads:
+    held = list(rows)
+    for at, head in enumerate(heads):
         shape.add_column(
             head.title,
             justify="right" if head.is_number else "left",
             no_wrap=not head.wraps,
+            min_width=_least_width(head, [row[at] for row in held]),
             overflow="fold",
             style=head.style,
         )
-    for row in rows:
+    for row in held:
         shape.add_row(*row)
     return shape
+
+
+def _least_width(head: Head, cells: Iterable[Cell]) -> int | None:
+    """Rich would make a name as narrow as its longest word, though it never breaks it."""
+    if head.wraps:
+        return _LEAST_PROSE if head.title else None
+    return max(cell_len(str(text)) for text in (head.title, *cells))
 
 
 def facts(pairs: Iterable[tuple[str, RenderableType]]) -> RenderableType:

@@ -16,16 +16,10 @@ from sqlglot import exp
 
 from retcon.core.models import Slicing
 from retcon.project.sql.clauses import InnerQuery, grouping_sets, inner_queries, leaf_selects, own_nodes, range_reach
-from retcon.project.sql.columns import (
-    common_table_names,
-    nothing_known,
-    output_name,
-    output_names,
-    source_names,
-)
+from retcon.project.sql.columns import common_table_names, nothing_known, output_name, output_names, source_names
 from retcon.project.sql.comparisons import SLICE_PARAMETERS, equated
 from retcon.project.sql.findings import Findings, times
-from retcon.project.sql.functions import function_name, is_aggregate, window_clauses
+from retcon.project.sql.functions import is_aggregate, window_clauses
 from retcon.project.sql.joins import Body, BodyReader
 from retcon.project.sql.references import Readings, common_table
 from retcon.project.sql.relations import Relation, Rows, Scope, folded, narrowed
@@ -46,26 +40,27 @@ def judge_batching(statement: Statement, readings: Readings, slicing: Slicing) -
     findings = Findings(statement=statement)
     judge = _Judge(readings=readings, findings=findings)
     relation = judge.query(statement.tree, None)
-    span = relation.days.get(slicing.by.casefold(), NOWHERE)
-    reasons = list(findings.reasons)
     for placeholder in statement.tree.find_all(exp.Placeholder):
         if placeholder.name in SLICE_PARAMETERS and id(placeholder) not in judge.settled:
-            where = findings.where(placeholder)
-            reasons.append(f"`:{placeholder.name}`{where} does more than bound a time column from its own side")
-    if not span.holds_slice and not reasons:
-        far = "reaches beyond the slice" if not span.is_empty else "isn't, unchanged, the time column of a scoped input"
-        reasons.append(f"the slice column {slicing.by} {far}")
-    return Judgement(reasons=tuple(dict.fromkeys(reasons)), problems=tuple(findings.problems))
+            findings.parameter(placeholder.name)
+    span = relation.days.get(slicing.by.casefold(), NOWHERE)
+    if not span.holds_slice and not findings.reasons:
+        lack = "isn't, unchanged, the time column of a scoped input" if span.is_empty else "lies outside of the slice"
+        findings.reasons.append(f"the slice column {slicing.by} {lack}")
+    return Judgement(reasons=tuple(dict.fromkeys(findings.reasons)), problems=tuple(findings.problems))
 
 
 @dataclass(kw_only=True)
 class _Judge:
+    """Follows the days from the inputs to the output; each part of the query is looked at once."""
+
     readings: Readings
     findings: Findings
     settled: set[int] = field(default_factory=set)
     _ids: Iterator[int] = field(default_factory=count)
     _common_tables: dict[int, Relation | None] = field(default_factory=dict)
     _bodies: dict[int, Body] = field(default_factory=dict)
+    _scoped: dict[int, bool] = field(default_factory=dict)
 
     # relations
 
@@ -88,17 +83,18 @@ class _Judge:
             relation = relation.explained()
         return replace(relation, names=names)
 
-    def _reads_scoped(self, node: exp.Expr, seen: frozenset[int] = frozenset()) -> bool:
-        for table in node.find_all(exp.Table):
-            cte = common_table(table)
-            if cte is not None and id(cte) not in seen:
-                if self._reads_scoped(cte.this, seen | {id(cte)}):
-                    return True
-            else:
-                declared = self.readings.input_of(table)
-                if declared is not None and declared.time is not None:
-                    return True
-        return False
+    def _reads_scoped(self, node: exp.Expr) -> bool:
+        if id(node) not in self._scoped:
+            self._scoped[id(node)] = False  # what a common table expression reads of itself adds nothing
+            self._scoped[id(node)] = any(self._is_scoped(table) for table in node.find_all(exp.Table))
+        return self._scoped[id(node)]
+
+    def _is_scoped(self, table: exp.Table) -> bool:
+        cte = common_table(table)
+        declared = self.readings.input_of(table)
+        if cte is not None:
+            return self._reads_scoped(cte.this)
+        return declared is not None and declared.time is not None
 
     def _source(self, node: exp.Expr) -> Relation:
         """What one item of FROM holds."""
@@ -110,6 +106,9 @@ class _Judge:
         if isinstance(node, exp.Table):
             cte = common_table(node)
             relation = self._common_table(cte) if cte else self._input(node)
+        elif isinstance(node.this, exp.Table) and node.this.args.get("joins"):
+            self.findings.because("the join", node, "can't be followed behind an alias of its own")
+            relation = Relation(is_scoped=True, is_explained=True)
         else:
             relation = self.query(node.this, None)
         if node.args.get("sample"):
@@ -294,7 +293,7 @@ class _Judge:
             total = next((n for n in own_nodes(select) if is_aggregate(n)), None)
             if total is None and not select.args.get("having"):
                 return rows
-            name = f"{function_name(total)}()" if total is not None else "HAVING"
+            name = f"{self.findings.statement.word_of(total)}()" if total is not None else "HAVING"
             self.findings.because(name, total or select.args["having"], "folds the rows of all slices")
             return rows.explained()
         if all(any(self._carries(key, select, body) for key in keys) for keys in grouping_sets(select, group)):
@@ -324,7 +323,7 @@ class _Judge:
             spans = {c: span.within(gaps.seen_from(c, seen)) for c, span in rows.spans.items()}
             rows = replace(rows, spans={c: span for c, span in spans.items() if not span.is_empty})
             if not rows.spans:
-                name = function_name(window.this) or function_name(window.this.this)
+                name = self.findings.statement.word_of(window.find(exp.Func) or window.this)
                 self.findings.because(f"{name}() OVER (…)", window, f"isn't partitioned by {times(rows.inputs)}")
                 rows = rows.explained()
         return rows
@@ -352,7 +351,7 @@ class _Judge:
         if not self._reads_scoped(inner.query):
             return body
         bodies = [self._body(s, body.scope) for s in leaf_selects(inner.query) if self._reads_scoped(s)]
-        spans = dict(body.rows.spans)
+        spans = dict(body.rows.spans) if bodies else {}
         for other in bodies:
             # whatever it computes, it computes from rows that the conditions hold near the row outside
             spans = narrowed(spans, _gaps(body, other.filters), other.rows.spans)

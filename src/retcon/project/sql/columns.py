@@ -109,7 +109,7 @@ def source_names(source: exp.Expr, known: KnownColumns) -> Names | None:
     renamed = tuple(column.name for column in alias.columns) if isinstance(alias, exp.TableAlias) else ()
     if renamed:
         return renamed
-    if source.args.get("pivots"):
+    if source.args.get("pivots") or (isinstance(source, exp.Subquery) and source.this.args.get("joins")):
         return None
     match source:
         case exp.Table():

@@ -28,14 +28,14 @@ class Findings:
     reasons: list[str] = field(default_factory=list)
     problems: list[SqlProblem] = field(default_factory=list)
 
-    def where(self, node: exp.Expr, *keywords: str) -> str:
-        """` at line 4 of the query`."""
-        line = self.statement.line_of(node, *keywords)
-        return "" if line is None else f" at line {line} of the query"
-
     def because(self, what: str, node: exp.Expr, lack: str, *keywords: str) -> None:
         """A construct by which slices influence one another."""
-        self.reasons.append(f"{what}{self.where(node, *keywords)} {lack}")
+        self.reasons.append(f"{what}{_at(self.statement.line_of(node, *keywords))} {lack}")
+
+    def parameter(self, name: str) -> None:
+        """A slice parameter that means another day in a wave than in a slice."""
+        where = _at(self.statement.line_of_parameter(name))
+        self.reasons.append(f"`:{name}`{where} does more than bound a time column from its own side")
 
     def clash(self, clash: Clash) -> None:
         """A join whose sides aren't held to the same slices: refused where it shows what it doesn't find."""
@@ -52,7 +52,8 @@ class Findings:
             self._refuse(what, clash.join.this, missed.inputs, clash.objection)
         elif not is_explained:
             others = other.inputs if are_both_scoped else ()
-            self.because(what, clash.join.this, _lack(clash.objection, missed.inputs, others))
+            keywords = ("JOIN",) if clash.join.kind != "CROSS" else ()
+            self.because(what, clash.join.this, _lack(clash.objection, missed.inputs, others), *keywords)
 
     def inner_query(
         self, inner: InnerQuery, outside: Body, inside: list[Body], gaps: Gaps, *, is_explained: bool
@@ -78,6 +79,10 @@ class Findings:
         line = self.statement.line_of(node)
         self.problems.append(SqlProblem(message=message, line=line, remedy=_REMEDIES[objection]))
         self.reasons.append(message)
+
+
+def _at(line: int | None) -> str:
+    return "" if line is None else f" at line {line} of the query"
 
 
 def times(inputs: tuple[Input, ...]) -> str:

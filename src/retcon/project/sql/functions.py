@@ -42,7 +42,7 @@ _MORE_AGGREGATES = frozenset(
         "kll_sketch_agg_double",
     }
 )  # fmt: skip
-_SORTED_ARRAYS = (exp.ArraySort, exp.ArraySize, exp.ArrayMax, exp.ArrayMin)
+_BLIND_TO_ORDER = (exp.ArraySort, exp.ArraySize, exp.ArrayMax, exp.ArrayMin, exp.ArrayContains)
 _PICKS = (exp.First, exp.Last, exp.FirstValue, exp.LastValue, exp.NthValue, exp.AnyValue)
 _GATHERS = (exp.ArrayAgg, exp.ArrayUniqueAgg, exp.GroupConcat)
 _RANKS = (
@@ -57,6 +57,8 @@ def function_name(node: exp.Expr) -> str:
         return node.name.lower()
     if isinstance(node, exp.Any):
         return "any"
+    if isinstance(node, exp.GroupConcat):
+        return "listagg"
     return node.sql_name().lower() if isinstance(node, exp.Func) else ""
 
 
@@ -80,7 +82,7 @@ def needs_order(node: exp.Expr) -> bool:
         return True
     if not isinstance(node, _GATHERS) or node.find(exp.Order):
         return False
-    return not node.find_ancestor(*_SORTED_ARRAYS)
+    return not node.find_ancestor(*_BLIND_TO_ORDER)
 
 
 @dataclass(frozen=True, kw_only=True)

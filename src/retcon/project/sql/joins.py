@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
+from math import inf
 
 from sqlglot import exp
 
@@ -183,7 +184,7 @@ def _rows_of(source: Source, edges: Iterable[SliceBound]) -> Rows:
     own = [edge for edge in edges if edge.field.source == source.id]
     for edge in own:
         spans = _clipped(spans, edge)
-    is_held = any(edge.gap.low > float("-inf") for edge in own) and any(edge.gap.high < float("inf") for edge in own)
+    is_held = any(edge.gap.low > -inf for edge in own) and any(edge.gap.high < inf for edge in own)
     return Rows(
         sources=frozenset({source.id}),
         spans=spans,

@@ -9,7 +9,7 @@ from sqlglot import TokenType, exp
 
 from retcon.core.models import Input
 from retcon.core.queries import TableReference
-from retcon.core.suggestions import did_you_mean
+from retcon.core.suggestions import did_you_mean, nearest
 from retcon.project.sql.functions import TABLE_FUNCTIONS, function_name
 from retcon.project.sql.statements import SqlProblem, Statement
 
@@ -85,19 +85,19 @@ def read_references(statement: Statement, *, model: str, inputs: Sequence[Input]
     """Match every table in the query with a declared input, and every declared input with a table."""
     found: list[Reading] = []
     problems = list(_unreadable_tables(statement))
-    tables = sorted(named_tables(statement.tree), key=lambda table: int(_parts(table)[0].meta["start"]))
-    for table in tables:
-        problem = _refusal(statement, table, model)
-        chosen = None if problem else _chosen(table, inputs)
+    meant: set[str] = set()  # what a refused name was probably meant to be isn't superfluous
+    for table in sorted(named_tables(statement.tree), key=lambda table: int(_parts(table)[0].meta["start"])):
+        refusal = _refusal(statement, table, model)
+        chosen = None if refusal else _chosen(table, inputs)
         if chosen is not None:
             found.append(Reading(table=table, input=chosen, reference=_reference(statement, table, chosen)))
         else:
-            problems.append(problem or _undeclared(statement, table, inputs))
+            problems.append(refusal or _undeclared(statement, table, inputs))
+            meant |= {nearest(dotted_name(table), [declared.table for declared in inputs]) or ""}
+    if not any(_unreadable_tables(statement)):
+        read = [reading.input for reading in found]
+        problems += [_superfluous(i) for i in inputs if i not in read and i.table not in meant]
     problems += _read_twice(statement, found)
-    named = {dotted_name(table) for table in tables}
-    for declared in inputs:
-        if not any(reading.input is declared for reading in found) and declared.table != model:
-            problems.append(_superfluous(declared, named))
     return Readings(found=tuple(found), problems=tuple(problems))
 
 
@@ -144,10 +144,10 @@ def _unreadable_tables(statement: Statement) -> Iterator[SqlProblem]:
         if _parts(table) or table.find_ancestor(exp.Hint):
             continue
         name = function_name(table.this)
-        if name == "identifier" or (name in TABLE_FUNCTIONS and not table.db):
-            continue  # IDENTIFIER() is refused wherever it stands
+        if name in TABLE_FUNCTIONS and not table.db:
+            continue
         yield SqlProblem(
-            message=f"retcon can't see what `{name or table.sql()}` in FROM reads",
+            message=f"retcon can't see what `{f'{name}(…)' if name else table.sql()}` in FROM reads",
             line=statement.line_of(table),
             remedy="read a table that `inputs` declares",
         )
@@ -221,9 +221,6 @@ def _read_twice(statement: Statement, found: Sequence[Reading]) -> Iterator[SqlP
             )
 
 
-def _superfluous(declared: Input, named: set[str]) -> SqlProblem:
+def _superfluous(declared: Input) -> SqlProblem:
     shown = declared.name if declared.name == declared.table else f"{declared.name} ({declared.table})"
-    return SqlProblem(
-        message=f"the input `{shown}` is declared but not read",
-        remedy=did_you_mean(declared.table, named - {declared.table}) or "remove it from `inputs`",
-    )
+    return SqlProblem(message=f"the input `{shown}` is declared but not read", remedy="remove it from `inputs`")

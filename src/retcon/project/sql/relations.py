@@ -181,7 +181,8 @@ def joined(
     if left.is_scoped and right.is_scoped:
         ours, theirs = narrowed(left.spans, gaps, right.spans), narrowed(right.spans, gaps, left.spans)
         spans = {**ours, **({} if kind.hides_right else theirs)}
-        if not spans:
+        is_lost = (not ours and (kind.preserves_left or kind.is_anti)) or (not theirs and kind.preserves_right)
+        if not spans or is_lost:
             is_beyond = gaps.has_bounded(left.spans, right.spans) or (is_near and is_explained)
             objection = Objection.BEYOND if is_beyond else Objection.UNRELATED
     elif right.is_scoped:

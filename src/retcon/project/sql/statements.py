@@ -11,6 +11,8 @@ import sqlglot
 from sqlglot import Token, TokenType, exp
 from sqlglot.errors import ParseError, TokenError
 
+from retcon.project.sql.functions import function_name
+
 DIALECT = "spark"
 
 _QUERY_OPENINGS = frozenset({TokenType.SELECT, TokenType.WITH, TokenType.FROM, TokenType.VALUES, TokenType.L_PAREN})
@@ -20,6 +22,7 @@ _QUOTES = frozenset("'\"`")
 _COMMENT_OR_BRACE = re.compile(r"--[^\n]*|/\*.*?\*/|(?P<jinja>\{#)", re.DOTALL)
 # Spark goes on with a `--` comment after a backslash at the line's end; sqlglot doesn't
 _CONTINUED_COMMENT = re.compile(r"--[^\n]*\\\n")
+_CLASS_NAMES = re.compile(r"Required keyword: .* missing for .*")
 _MISSING_QUOTE = re.compile(r"Missing (?P<quote>\S+) from (?P<line>\d+):")
 _PLAIN_SQL = "write plain SQL; values come in as parameters, `:start_date` or one of `params` in retcon.yaml"
 
@@ -50,6 +53,19 @@ class Statement:
         if keywords:
             start = max((t.start for t in self.tokens if t.start < start and t.text.upper() in keywords), default=start)
         return line_at(self.text, start)
+
+    def line_of_parameter(self, name: str) -> int | None:
+        """The line where `:name` first stands: sqlglot keeps no positions of parameters."""
+        for colon, word in pairwise(self.tokens):
+            if colon.token_type is TokenType.COLON and word.text == name:
+                return line_at(self.text, colon.start)
+        return None
+
+    def word_of(self, function: exp.Expr) -> str:
+        """The function's name as it is written, in lower case."""
+        if "start" not in function.meta:
+            return function_name(function)
+        return self.text[function.meta["start"] : function.meta["end"] + 1].lower()
 
     @property
     def normalised(self) -> str:
@@ -116,7 +132,7 @@ def _unparsable(error: ParseError) -> SqlProblem:
     found = error.errors[0] if error.errors else {}
     near = f" near `{found['highlight'].strip()}`" if found.get("highlight") else ""
     column = f" (column {found['col']})" if found.get("col") else ""
-    description = found.get("description") or "not understood"
+    description = _CLASS_NAMES.sub("something is missing", found.get("description") or "not understood")
     return SqlProblem(
         message=f"this isn't Spark SQL{near}{column}: {description}",
         line=found.get("line"),

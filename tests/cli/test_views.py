@@ -1,0 +1,123 @@
+"""Views on terminals of all kinds, and reports that need Spark to come about."""
+
+from __future__ import annotations
+
+import io
+import re
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from rich.console import Console, RenderableType
+
+from retcon.cli.figures import Zone
+from retcon.cli.main import run
+from retcon.cli.views.diffs import diff_view
+from retcon.cli.views.endings import undone_view
+from retcon.cli.views.plans import guarantee, plan_view
+from retcon.core.plans import Outside
+from retcon.flow.rollback import Undone
+from retcon.flow.tell import DiffReport
+from retcon.wiring import Workspace
+from tests.cli.conftest import Plans, Records, Retcon
+from tests.cli.shops import ORDERS, REVENUE
+
+RUN = "20260122_fct_orders_usd_k3f9"
+
+
+def drawn(view: RenderableType, width: int = 120) -> str:
+    console = Console(file=io.StringIO(), width=width, highlight=False, markup=False)
+    with console.capture() as captured:
+        console.print(view)
+    return captured.get()
+
+
+def test_a_rollback_lists_who_stands_on_what_was_undone(recorded: Records) -> None:
+    undone = recorded().stage().prove().publish().roll_back().run
+    text = drawn(undone_view(Undone(run=undone, stale=(("mart.later", "2026-01-02..2026-01-04", "the_later_run"),))))
+    assert "rolled back" in text
+    assert f"{ORDERS}, {REVENUE}: as before the publish" in text
+    assert "mart.later  2026-01-02..2026-01-04  the_later_run" in text
+    assert "20 slices are held" in text
+    assert "no later publish" in drawn(undone_view(Undone(run=undone, stale=())))
+
+
+def test_a_rollback_of_a_first_publish_leaves_tables_without_rows(recorded: Records) -> None:
+    undone = recorded().stage(base=None).prove(base=False).publish().roll_back().run
+    assert "had no history before, so it is there without rows" in drawn(undone_view(Undone(run=undone, stale=())))
+
+
+def test_a_plan_tells_what_it_leaves_outside_and_why_slices_run_alone(shop: Path, planned: Plans) -> None:
+    plan = planned()
+    first = replace(plan.models[0], one_by_one=("LIMIT without a slice",), open=plan.models[0].waves[0])
+    plan = replace(plan, models=(first, *plan.models[1:]), outside=(Outside(model="mart.x", why="becomes stale"),))
+    text = drawn(plan_view(plan, Workspace(shop).project.settings, Zone("Asia/Tokyo"), "backfills/x.yaml"))
+    assert "slice by slice: LIMIT" in " ".join(text.split())
+    assert "open: 2026-01-01..2026-01-04" in " ".join(text.split())
+    assert "mart.x  becomes stale" in text
+    assert "2026-01-22 21:00 Asia/Tokyo" in text
+
+
+def test_the_guarantee_counts_the_tables() -> None:
+    assert [guarantee(n).split(" in ")[0] for n in (1, 2, 3)] == ["the table", "both tables", "all 3 tables"]
+
+
+def test_of_many_slices_those_that_moved_most_are_listed(recorded: Records, shop: Path) -> None:
+    teller = Workspace(shop).teller
+    report = teller.diff(recorded().stage().prove().run)
+    (model, _) = report.models
+    # four times the same ten days stand for forty
+    many = DiffReport(run=report.run, models=(replace(model, slices=model.slices * 4),))
+    text = drawn(diff_view(many, model=None, all_slices=False, width=120))
+    assert "… and 28 more slices (those that moved less; --all lists them)" in text
+    assert drawn(diff_view(many, model=None, all_slices=True, width=120)).count("│") == 40
+
+
+@pytest.mark.parametrize("width", ["40", "80", "200"])
+def test_ids_and_numbers_are_never_cut(
+    retcon: Retcon, recorded: Records, monkeypatch: pytest.MonkeyPatch, width: str
+) -> None:
+    recorded().stage().prove().publish()
+    monkeypatch.setenv("COLUMNS", width)
+    for argv in (["history"], ["status"], ["show", RUN], ["show", ORDERS], ["apply", RUN]):
+        out = retcon(*argv).out
+        assert RUN in out, argv
+        assert "…" not in re.sub("(SELECT|plan|--reason) …", "", out), argv
+    assert str(2**62 + 9) in retcon("show", RUN).out
+
+
+class Tty(io.StringIO):
+    encoding = "utf-8"
+
+    def isatty(self) -> bool:
+        return True
+
+
+def on_a_terminal(monkeypatch: pytest.MonkeyPatch, *argv: str, **environ: str) -> str:
+    for name, value in {"TERM": "xterm-256color", **environ}.items():
+        monkeypatch.setenv(name, value)
+    stream = Tty()
+    monkeypatch.setattr(sys, "stdout", stream)
+    assert run(argv) == 0
+    return stream.getvalue()
+
+
+def test_a_terminal_gets_colours(recorded: Records, monkeypatch: pytest.MonkeyPatch) -> None:
+    recorded().stage().prove()
+    assert "\x1b[32m✓ holds" in on_a_terminal(monkeypatch, "show", RUN)
+
+
+@pytest.mark.parametrize("environ", [{"NO_COLOR": "1"}, {"TERM": "dumb"}])
+def test_colours_can_be_declined(recorded: Records, monkeypatch: pytest.MonkeyPatch, environ: dict[str, str]) -> None:
+    recorded().stage().prove()
+    shown = on_a_terminal(monkeypatch, "show", RUN, **environ)
+    assert "✓ holds" in shown
+    assert "\x1b[32m" not in shown
+
+
+def test_text_of_people_is_never_taken_for_markup(
+    retcon: Retcon, shop: Path, planned: Plans, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer = retcon("plan", "mart.*", "-s", "2026-01-01", "-e", "2026-01-02", "--dry-run", "--reason", "[red]no[/] :x:")
+    assert "[red]no[/] :x:" in answer.out

@@ -1,0 +1,354 @@
+"""Plans over real metadata and a real ledger: what is covered, what is refused, and why."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, date, datetime
+from pathlib import Path
+
+import pytest
+from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
+from pyiceberg.transforms import IdentityTransform
+from pyiceberg.typedef import Record
+from pyiceberg.types import StringType, TimestamptzType
+
+from retcon.core.plans import Origin, Outside, Role, from_document, to_document
+from retcon.errors import BadArguments, ProjectInvalid, Refused
+from tests.flow.workshops import Workshop, reading, scope, share, tomorrow
+from tests.lakehouse.lakes import days, utc
+from tests.ledger.examples import published_run
+
+
+@pytest.fixture
+def workshop(tmp_path: Path) -> Workshop:
+    return Workshop(tmp_path)
+
+
+def refusal(workshop: Workshop, *select: str, **ask: object) -> Refused:
+    with pytest.raises(Refused) as refused:
+        workshop.plan(*select, **ask)  # type: ignore[arg-type]
+    return refused.value
+
+
+# ── what is covered ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_plan_covers_the_asked_days_and_says_what_they_read(workshop: Workshop) -> None:
+    workshop.shop()
+    plan = workshop.plan("mart.a", start="2026-01-03", end="2026-01-05")
+    assert scope(plan) == {"mart.a": "2026-01-03..2026-01-05"}
+    assert (plan.request.start, plan.request.end, plan.interval.last_day) == (
+        "2026-01-03",
+        "2026-01-05",
+        date(2026, 1, 5),
+    )
+    assert share(plan, "mart.a").is_new
+    assert share(plan, "mart.a").role is Role.SELECTED
+    read = reading(plan, "mart.a", "raw.s")
+    assert (read.origin, read.slices, read.files, read.rows) == (Origin.SOURCE, days("2026-01-03..2026-01-05"), 3, 3)
+    assert read.snapshot_id == workshop.lake.current("raw.s")
+    assert read.bytes > 0
+    assert plan.notes == ("mart.a doesn't exist yet: it is made, empty, when staging begins",)
+    assert plan.outside == (Outside(model="mart.b", why="never published; select it to include it"),)
+    assert from_document(to_document(plan)) == plan
+
+
+def test_planning_writes_nothing(workshop: Workshop) -> None:
+    workshop.shop()
+    before = {path: path.stat().st_mtime_ns for path in workshop.root.rglob("*")}
+    workshop.plan("mart.a", start="2026-01-03", end="2026-01-05")
+    assert {path: path.stat().st_mtime_ns for path in workshop.root.rglob("*")} == before
+
+
+def test_planning_where_there_is_no_database_yet_makes_none(workshop: Workshop) -> None:
+    workshop.model("mart.a")
+    assert "the catalog has no such table" in refusal(workshop, "mart.a", start="2026-01-03", end="2026-01-05").message
+    assert not workshop.lake.file.exists()
+
+
+def test_the_default_range_is_what_the_inputs_hold(workshop: Workshop) -> None:
+    workshop.shop()
+    workshop.lake.by_day("raw.short", "2026-01-05..2026-01-30")
+    workshop.model("mart.c", "raw.s: {time: d, lookback: 2}, raw.short: {time: d}",
+                   "SELECT s.d, count(*) AS n FROM raw.s s JOIN raw.short t ON s.d = t.d GROUP BY s.d")  # fmt: skip
+    assert scope(workshop.plan("mart.a")) == {"mart.a": "2026-01-01..2026-01-20"}
+    assert scope(workshop.plan("mart.c")) == {"mart.c": "2026-01-05..2026-01-20"}
+    assert scope(workshop.plan("+mart.b")) == {"mart.a": "2026-01-01..2026-01-20", "mart.b": "2026-01-01..2026-01-20"}
+    assert scope(workshop.plan("mart.a", start="2026-01-19")) == {"mart.a": "2026-01-19..2026-01-20"}
+    assert scope(workshop.plan("mart.a", end="2026-01-02")) == {"mart.a": "2026-01-01..2026-01-02"}
+
+
+def test_the_default_range_of_a_model_that_looks_around_can_be_planned(workshop: Workshop) -> None:
+    workshop.shop()
+    workshop.model("mart.c", "raw.s: {time: d, lookback: 6, lookahead: 1}")
+    assert scope(workshop.plan("mart.c")) == {"mart.c": "2026-01-07..2026-01-19"}
+
+
+def test_the_default_range_begins_where_the_model_begins(workshop: Workshop) -> None:
+    workshop.shop()
+    workshop.model("mart.a", slices="by: d, start: 2026-01-10")
+    assert scope(workshop.plan("mart.a")) == {"mart.a": "2026-01-10..2026-01-20"}
+    plan = workshop.plan("+mart.b", start="2026-01-08", end="2026-01-12", allow_missing_source=True)
+    assert scope(plan)["mart.a"] == "2026-01-10..2026-01-12"
+    assert "mart.a begins on 2026-01-10 (`slices.start`): nothing before is planned for it" in plan.notes
+
+
+def test_inputs_that_tell_no_range_ask_for_one(workshop: Workshop) -> None:
+    workshop.lake.by_day("raw.s")
+    workshop.model("mart.a")
+    with pytest.raises(BadArguments, match=r"mart\.a: its inputs don't tell where history begins"):
+        workshop.plan("mart.a")
+
+
+def test_a_start_after_all_data_is_answered_with_where_it_ends(workshop: Workshop) -> None:
+    workshop.shop()
+    refused = refusal(workshop, "mart.a", start="2026-01-21")
+    assert refused.message == (
+        "mart.a: nothing is left to plan: --start is 2026-01-21, and its inputs hold nothing after 2026-01-20"
+    )
+    refused = refusal(workshop, "mart.a", end="2025-12-31")
+    assert "its history begins on 2026-01-01, and --end is 2025-12-31" in refused.message
+
+
+def test_published_models_downstream_are_included_and_what_reads_around_them(workshop: Workshop) -> None:
+    workshop.shop()
+    workshop.model("mart.c", "mart.b: {time: d, lookback: 2}", "SELECT d, n FROM mart.b")
+    workshop.model("mart.d", "mart.c: {}, raw.s: {time: d}",
+                   "SELECT s.d, count(*) AS n FROM raw.s s CROSS JOIN mart.c c GROUP BY s.d")  # fmt: skip
+    for name in ("mart.a", "mart.b", "mart.c", "mart.d"):
+        workshop.publish_by_hand(name, "2026-01-01..2026-01-15")
+    plan = workshop.plan("mart.a", start="2026-01-14", end="2026-01-16")
+    assert scope(plan) == {
+        "mart.a": "2026-01-14..2026-01-16",
+        "mart.b": "2026-01-14..2026-01-15",
+        "mart.c": "2026-01-14..2026-01-15",
+    }
+    assert [model.role for model in plan.models] == [Role.SELECTED, Role.DOWNSTREAM, Role.DOWNSTREAM]
+    assert reading(plan, "mart.b", "mart.a").origin is Origin.RUN
+    assert not any(model.is_new for model in plan.models)
+    assert plan.outside == (Outside(model="mart.d", why="becomes stale: reads mart.c with on_change ignore"),)
+
+    alone = workshop.plan("mart.a", start="2026-01-14", end="2026-01-16", downstream=False)
+    assert scope(alone) == {"mart.a": "2026-01-14..2026-01-16"}
+    assert alone.outside == (Outside(model="mart.b", why="becomes stale (2 slices): left out by --no-downstream"),)
+
+
+def test_slices_that_were_published_empty_are_restated_and_are_no_holes(workshop: Workshop) -> None:
+    workshop.shop()
+    published_run(workshop.ledger, workshop.plan("mart.a", start="2026-01-01", end="2026-01-10"))
+    # Of what the ledger says was published, the table shows rows in some slices only: the others are empty.
+    workshop.publish_by_hand("mart.a", "2026-01-01..2026-01-04, 2026-01-06..2026-01-10")
+    plan = workshop.plan("mart.b", start="2026-01-03", end="2026-01-07")
+    assert reading(plan, "mart.b", "mart.a").missing == days("")
+    assert (
+        "mart.a has no data for 2026-01-11" in refusal(workshop, "mart.b", start="2026-01-03", end="2026-01-11").message
+    )
+
+
+def test_a_plan_is_named_after_its_first_model_in_running_order(workshop: Workshop) -> None:
+    workshop.shop()
+    plan = workshop.plan("mart.b", "mart.a", start="2026-01-03", end="2026-01-03")
+    assert plan.id == "20260122_a_t1"
+    assert plan.request.models == ("mart.a", "mart.b")
+
+
+# ── what is refused ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("start", ["2026-01-03", None])
+def test_a_source_that_is_not_there_is_refused_with_the_nearest_name(workshop: Workshop, start: str | None) -> None:
+    workshop.lake.by_day("raw.orders", "2026-01-01..2026-01-05")
+    workshop.model("mart.a", "raw.order: {time: d}")
+    refused = refusal(workshop, "mart.a", start=start)
+    assert refused.message == "mart.a reads raw.order, and the catalog has no such table"
+    assert refused.next == "did you mean raw.orders?"
+    assert refused.state == "no plan was written"
+
+
+def test_an_upstream_model_that_was_never_published_is_refused_with_the_plan_that_would_include_it(
+    workshop: Workshop,
+) -> None:
+    workshop.shop()
+    for start in ("2026-01-03", None):
+        refused = refusal(workshop, "mart.b", start=start)
+        assert refused.message == "mart.b reads mart.a, which was never published"
+        assert refused.next == "include it: retcon plan +mart.b …"
+    workshop.lake.by_day("mart.a", number="n")
+    assert "was never published" in refusal(workshop, "mart.b", start="2026-01-03").message
+    assert scope(workshop.plan("+mart.b", start="2026-01-03")) == {
+        "mart.a": "2026-01-03..2026-01-20",
+        "mart.b": "2026-01-03..2026-01-20",
+    }
+
+
+def test_a_model_that_must_come_after_another_waits_for_its_publish(workshop: Workshop) -> None:
+    workshop.shop()
+    workshop.model("mart.c", keys="after: [mart.b]")
+    refused = refusal(workshop, "mart.c", start="2026-01-03")
+    assert refused.message == "mart.c comes after mart.b, which was never published"
+    for name in ("mart.a", "mart.b"):
+        workshop.publish_by_hand(name, "2026-01-01..2026-01-02")
+    assert "mart.c" in scope(workshop.plan("mart.c", start="2026-01-03"))
+
+
+def test_holes_in_a_source_are_listed_and_refused_unless_allowed(workshop: Workshop) -> None:
+    workshop.lake.by_day("raw.s", "2026-01-01..2026-01-04, 2026-01-07, 2026-01-09..2026-01-10")
+    workshop.model("mart.a")
+    refused = refusal(workshop, "mart.a", start="2026-01-01", end="2026-01-10")
+    assert "raw.s has no data for 2026-01-05..2026-01-06, 2026-01-08 (3 slices) (mart.a reads it)" in refused.message
+    plan = workshop.plan("mart.a", start="2026-01-01", end="2026-01-10", allow_missing_source=True)
+    assert reading(plan, "mart.a", "raw.s").missing == days("2026-01-05..2026-01-06, 2026-01-08")
+    assert any("allowed by --allow-missing-source" in note for note in plan.notes)
+
+
+def test_a_wider_read_than_the_plan_makes_of_its_upstream_is_a_hole(workshop: Workshop) -> None:
+    workshop.shop()
+    workshop.model("mart.b", "mart.a: {time: d, lookback: 2}", "SELECT d, n FROM mart.a")
+    refused = refusal(workshop, "+mart.b", start="2026-01-05", end="2026-01-06")
+    assert "mart.a has no data for 2026-01-03..2026-01-04 (2 slices) (mart.b reads it)" in refused.message
+
+
+def test_a_source_that_keeps_too_little_is_refused_though_it_still_shows_rows(workshop: Workshop) -> None:
+    workshop.settings("sources: {raw.s: {keeps: 7 days}}")
+    workshop.shop()
+    refused = refusal(workshop, "mart.a", start="2026-01-10", end="2026-01-18")
+    assert "raw.s has no data for 2026-01-10..2026-01-14 (5 slices)" in refused.message
+    assert workshop.plan("mart.a", start="2026-01-15", end="2026-01-18")
+
+
+@pytest.mark.parametrize(
+    ("limits", "said"),
+    [("slices: 5", "6 slices, at most 5 allowed"), ("bytes: 10 B", "bytes, at most 10 allowed")],
+)
+def test_a_plan_over_a_limit_is_refused(workshop: Workshop, limits: str, said: str) -> None:
+    workshop.settings(f"limits: {{{limits}}}")
+    workshop.shop()
+    refused = refusal(workshop, "+mart.b", start="2026-01-01", end="2026-01-03")
+    assert said in refused.message
+    assert "limits" in refused.next
+    workshop.settings("limits: {slices: 6, bytes: 1 MB}")
+    assert workshop.plan("+mart.b", start="2026-01-01", end="2026-01-03").limits == {"slices": 6, "bytes": 10**6}
+
+
+def test_a_range_of_two_thousand_years_is_refused_at_once(workshop: Workshop) -> None:
+    workshop.shop()
+    began = time.process_time()
+    refused = refusal(workshop, "mart.a", start="0001-01-01", end="2026-01-20", allow_missing_source=True)
+    assert "739,636 slices, at most 5,000 allowed" in refused.message
+    assert time.process_time() - began < 3
+
+
+def test_the_first_days_of_the_calendar_can_be_planned(workshop: Workshop) -> None:
+    workshop.shop()
+    plan = workshop.plan("mart.a", start="0001-01-01", end="0001-01-02", allow_missing_source=True)
+    assert (plan.request.start, plan.request.end) == ("0001-01-01", "0001-01-02")
+    assert from_document(to_document(plan)) == plan
+
+
+def test_the_future_is_refused_and_a_day_that_is_not_over_is_open(workshop: Workshop) -> None:
+    workshop.lake.by_day("raw.s", "2026-01-01..2026-01-25")
+    workshop.model("mart.a")
+    with pytest.raises(BadArguments, match="is in the future"):
+        workshop.plan("mart.a", start="2026-01-20", end=tomorrow())
+    plan = workshop.plan("mart.a", start="2026-01-20", end="2026-01-22")
+    assert share(plan, "mart.a").open == days("2026-01-22")
+    assert "mart.a: 2026-01-22 isn't over yet (open)" in plan.notes
+    assert scope(workshop.plan("mart.a", start="2026-01-20")) == {"mart.a": "2026-01-20..2026-01-22"}
+    workshop.now = datetime(2026, 1, 23, tzinfo=UTC)
+    assert share(workshop.plan("mart.a", start="2026-01-20", end="2026-01-22"), "mart.a").open == days("")
+
+
+def test_rows_without_a_time_are_noted_and_do_not_touch_the_slices(workshop: Workshop) -> None:
+    workshop.shop()
+    before = workshop.plan("mart.a", start="2026-01-03", end="2026-01-05")
+    workshop.lake.append("raw.s", None, None)
+    plan = workshop.plan("mart.a", start="2026-01-03", end="2026-01-05")
+    assert "raw.s: 2 rows without a time are in no slice" in plan.notes
+    assert reading(plan, "mart.a", "raw.s").content == reading(before, "mart.a", "raw.s").content
+    assert reading(plan, "mart.a", "raw.s").rows == 3
+
+
+def test_a_source_that_is_not_cut_by_its_time_is_noted(workshop: Workshop) -> None:
+    workshop.lake.make("raw.s", TimestamptzType())
+    workshop.lake.append("raw.s", *(utc(f"2026-01-0{n}T10:00:00") for n in range(1, 9)))
+    workshop.model("mart.a", sql="SELECT CAST(d AS DATE) AS d, count(*) AS n FROM raw.s GROUP BY CAST(d AS DATE)")
+    plan = workshop.plan("mart.a")
+    assert scope(plan) == {"mart.a": "2026-01-01..2026-01-08"}
+    assert "raw.s isn't partitioned by its time: rows and bytes are upper bounds" in plan.notes
+
+
+def test_an_existing_table_that_is_cut_otherwise_is_refused(workshop: Workshop) -> None:
+    workshop.shop()
+    workshop.lake.make("mart.a", number="n")
+    refused = refusal(workshop, "mart.a", start="2026-01-03")
+    assert refused.message == "mart.a: the table is partitioned by not at all, the model is sliced by d"
+
+
+def test_an_existing_table_with_other_columns_is_refused(workshop: Workshop) -> None:
+    workshop.shop()
+    workshop.lake.make("mart.a", by=IdentityTransform(), number="rows")
+    refused = refusal(workshop, "mart.a", start="2026-01-03")
+    assert "the query yields n, which the table doesn't have; the table has rows" in refused.message
+
+
+def test_a_time_that_is_no_time_is_refused(workshop: Workshop) -> None:
+    workshop.lake.make("raw.s", StringType())
+    workshop.lake.append("raw.s", "2026-01-01")
+    workshop.model("mart.a")
+    for start in ("2026-01-01", None):
+        refused = refusal(workshop, "mart.a", start=start)
+        assert "raw.s.d is string, and a time column is a date or a timestamp" in refused.message
+
+
+def test_columns_that_are_not_there_are_all_named(workshop: Workshop) -> None:
+    workshop.lake.by_day("raw.s", "2026-01-01..2026-01-05")
+    workshop.model("mart.a", "raw.s: {time: day}", "SELECT s.day AS d, sum(s.y) AS n FROM raw.s s GROUP BY s.day")
+    with pytest.raises(ProjectInvalid) as refused:
+        workshop.plan("mart.a")
+    named = " ".join(problem.message for problem in refused.value.problems)
+    assert "has no column `day`" in named
+    assert "has no column `y`" in named
+
+
+def test_requests_that_mean_nothing_are_refused(workshop: Workshop) -> None:
+    assert refusal(workshop, "mart.a").message == "the project has no models"
+    workshop.shop()
+    with pytest.raises(BadArguments, match="a plan needs a reason"):
+        workshop.plan("mart.a", reason=" \n")
+    assert "did you mean mart.a" in refusal(workshop, "mart.aa").next
+    assert refusal(workshop, "mart.a", exclude=("mart.*",)).message == "no model is left after --exclude"
+    with pytest.raises(BadArguments, match="is before --start"):
+        workshop.plan("mart.a", start="2026-01-05", end="2026-01-03")
+
+
+# ── how much ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_ten_thousand_slices_are_planned_in_a_few_seconds(workshop: Workshop) -> None:
+    workshop.settings("limits: {slices: 20000}")
+    table = workshop.lake.by_day("raw.s")
+    last = days("2026-01-20").ordinals[0]
+    with table.transaction() as transaction, transaction.update_snapshot().fast_append() as append:
+        for ordinal in range(last - 9_999 - 6, last + 1):
+            append.append_data_file(_a_file(ordinal))
+    workshop.model("mart.a", "raw.s: {time: d, lookback: 6}")
+    workshop.model("mart.b", "mart.a: {time: d}", "SELECT d, n FROM mart.a", keys="replay: {wave: 15}")
+    began = time.process_time()
+    plan = workshop.plan("+mart.b")
+    took = time.process_time() - began
+    assert plan.slices == 20_000
+    assert len(share(plan, "mart.b").waves) == 667
+    assert reading(plan, "mart.a", "raw.s").files == 10_006
+    assert from_document(to_document(plan)) == plan
+    assert took < 8
+
+
+def _a_file(ordinal: int) -> DataFile:
+    file = DataFile.from_args(
+        content=DataFileContent.DATA, file_path=f"/nowhere/{ordinal}.parquet", file_format=FileFormat.PARQUET,
+        partition=Record(ordinal), record_count=20_000, file_size_in_bytes=10**6, column_sizes={}, value_counts={},
+        null_value_counts={}, nan_value_counts={}, lower_bounds={}, upper_bounds={}, key_metadata=None,
+        split_offsets=None, equality_ids=None, sort_order_id=None,
+    )  # fmt: skip
+    file.spec_id = 0
+    return file

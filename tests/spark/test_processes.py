@@ -1,0 +1,87 @@
+"""The command line as a process: interrupted for real, and the demo as the README promises it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from contextlib import chdir
+from pathlib import Path
+
+import pytest
+
+from retcon.cli.main import run
+from retcon.core.plans import Plan
+from tests.shops import Shop
+
+pytestmark = pytest.mark.spark
+
+
+def start(shop: Shop, *arguments: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "retcon", *arguments, "--project", str(shop.root)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        bufsize=1,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+    )
+
+
+def planned(shop: Shop) -> Plan:
+    plan = shop.plan("mart.orders_usd", wave=1)
+    shop.workspace.write_plan(plan)
+    return plan
+
+
+def test_control_c_pauses_says_what_is_staged_and_apply_goes_on(shop: Shop) -> None:
+    shop.open_doors()
+    plan = planned(shop)
+    process = start(shop, "apply", plan.id, "--max-active", "1")
+    assert process.stderr is not None
+    said: list[str] = []
+    for line in process.stderr:
+        said.append(line)
+        if "staging" in line and "/8 slices" in line and "0/8" not in line:
+            break
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=120)
+    told = "".join(said) + err
+    assert process.returncode == 130, told
+    assert "of 8 slices are staged" in told
+    assert "production is untouched" in told
+    assert f"retcon apply {plan.id}" in told
+    assert "Traceback" not in told + out
+    assert not shop.production("mart.orders_usd")
+
+    again = start(shop, "apply", plan.id, "--json")
+    out, err = again.communicate(timeout=180)
+    assert again.returncode == 0, err
+    document = json.loads(out)
+    assert (document["version"], document["command"]) == (1, "apply")
+    shop.close()
+    assert len(shop.production("mart.orders_usd")) == 96
+    attempts = [wave.attempts for wave in shop.workspace.ledger.waves(plan.id)]
+    assert all(attempts)
+    assert sum(attempts) <= 9, "only what was under way is computed again"
+
+
+def test_the_demo_repairs_ninety_days_and_leaves_a_working_project(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with chdir(tmp_path):
+        assert run(["demo", "--orders", "20"]) == 0, capsys.readouterr().err
+    out = capsys.readouterr().out
+    for shown in ("$ retcon plan", "$ retcon apply", "$ retcon diff", "$ retcon rollback", "$ retcon status"):
+        assert shown in out
+    assert "mart.fct_daily_revenue: the same rows, none missing, none too many." in out
+    assert "all 4 tables in one transaction" in out
+    project = tmp_path / "shop-demo"
+    assert run(["history", "--json", "--project", str(project)]) == 0
+    runs = json.loads(capsys.readouterr().out)["result"]
+    text = json.dumps(runs)
+    assert text.count('"published"') >= 2
+    assert '"rolled_back"' in text
+    assert run(["check", "--project", str(project)]) == 0
