@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from retcon.lakehouse.metadata import IcebergMetadata
     from retcon.lakehouse.samples import Samples
     from retcon.ledger.store import SqlLedger
+    from retcon.project.plan_files import Asked
 
 
 def utc_now() -> datetime:
@@ -103,6 +104,17 @@ class Workspace:
                 raise
             return run.plan
         return read_plan(path, self.root)
+
+    def read_asked(self, name: str) -> Asked:
+        """What the plan of this path or id asked for, even if its file was edited since."""
+        from retcon.project.plan_files import Asked, find_plan, read_asked
+
+        try:
+            path = find_plan(name, self.root)
+        except Refused:
+            plan = self.read_plan(name)
+            return Asked(id=plan.id, reason=plan.reason, request=plan.request)
+        return read_asked(path, self.root)
 
     def write_plan(self, plan: Plan) -> Path:
         """The plan's file, written."""

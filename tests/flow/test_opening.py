@@ -60,7 +60,7 @@ def test_changed_code_or_settings_are_refused_with_what_differs(workshop: Worksh
 
 def test_a_model_that_is_gone_is_changed_code(workshop: Workshop) -> None:
     plan = a_plan(workshop, "+mart.b")
-    (workshop.root / "models/mart/b.sql").unlink()
+    workshop.remove("mart.b")
     assert "the code of mart.b changed" in refusal(workshop, plan).message
 
 

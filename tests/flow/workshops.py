@@ -29,10 +29,12 @@ class Workshop:
         self.now = NOW
         self.lake = Lake(root / ".retcon")
         self._plans = 0
+        self._workspace: Workspace | None = None
         self.settings()
 
     def settings(self, more: str = "") -> None:
         (self.root / "retcon.yaml").write_text(SETTINGS.format(more=more))
+        self._workspace = None
 
     def model(
         self, name: str, inputs: str = "raw.s: {time: d}", sql: str = "", *, slices: str = "by: d", keys: str = ""
@@ -41,20 +43,30 @@ class Workshop:
         first = inputs.split(":")[0].strip("{ ")
         path = self.root / "models" / name.replace(".", "/")
         path.parent.mkdir(parents=True, exist_ok=True)
+        self._workspace = None
         text = sql or f"SELECT d, count(*) AS n FROM {first} GROUP BY d"
         path.with_suffix(".sql").write_text(
             f"/* retcon\nslices: {{{slices}}}\ninputs: {{{inputs}}}\n{keys}\n*/\n{text}\n"
         )
 
+    def remove(self, name: str) -> None:
+        """Take a model out of the project."""
+        (self.root / "models" / f"{name.replace('.', '/')}.sql").unlink()
+        self._workspace = None
+
     @property
     def workspace(self) -> Workspace:
-        """Everything anew, as in a new process."""
-        return Workspace(self.root, {}, clock=lambda: self.now, who="ada")
+        """Everything that commands need; anew, as in a new process, when the project's files changed."""
+        if self._workspace is None:
+            self._workspace = Workspace(self.root, {}, clock=lambda: self.now, who="ada")
+        return self._workspace
 
     @property
     def ledger(self) -> SqlLedger:
+        """Made when it is first asked for."""
         ledger = self.workspace.ledger
-        ledger.prepare()
+        if not ledger.exists():
+            ledger.prepare()
         return ledger
 
     def plan(self, *select: str, start: str | None = None, end: str | None = None, **ask: Any) -> Plan:

@@ -15,7 +15,6 @@ import psycopg
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 from pyiceberg.table.snapshots import Operation
 from pyiceberg.table.update.snapshot import _OverwriteFiles
 from pyiceberg.transforms import DayTransform, IdentityTransform, MonthTransform
@@ -48,7 +47,7 @@ from retcon.core.tables import Changed, Column
 from retcon.core.tables import PartitionField as Cut
 from retcon.errors import Fault
 from retcon.lakehouse.metadata import IcebergMetadata, spark_type
-from tests.lakehouse.lakes import Lake, days, rows, utc
+from tests.lakehouse.lakes import Lake, days, entry, rows, utc
 
 
 @pytest.fixture
@@ -243,28 +242,9 @@ def test_a_local_time_is_put_into_its_utc_day(lake: Lake) -> None:
     assert lake.contents("raw.t").present == days("2026-01-01")
 
 
-def data_file(number: int, partition: Record, **more: object) -> DataFile:
-    """An entry of a manifest; the file itself doesn't matter to its metadata."""
-    return DataFile.from_args(
-        content=DataFileContent.DATA, file_path=f"/nowhere/{number}.parquet", file_format=FileFormat.PARQUET,
-        partition=partition, record_count=5, file_size_in_bytes=100, column_sizes={}, value_counts={},
-        null_value_counts=more.pop("nulls", {}), nan_value_counts={}, lower_bounds=more.pop("low", {}),
-        upper_bounds=more.pop("high", {}), key_metadata=None, split_offsets=None, equality_ids=None, sort_order_id=None,
-    )  # fmt: skip
-
-
-def add(lake: Lake, name: str, *files: DataFile) -> None:
-    """Commit files that somebody else wrote, as Spark would."""
-    table = lake.table(name)
-    with table.transaction() as transaction, transaction.update_snapshot().fast_append() as append:
-        for file in files:
-            file.spec_id = table.metadata.default_spec_id
-            append.append_data_file(file)
-
-
 def test_a_table_cut_by_the_day_of_a_timestamp_goes_by_its_partitions(lake: Lake) -> None:
     lake.make("raw.t", TimestamptzType(), by=DayTransform())
-    add(lake, "raw.t", data_file(1, Record(20454)), data_file(2, Record(-1)), data_file(3, Record(None)))
+    lake.add("raw.t", entry(1, Record(20454)), entry(2, Record(-1)), entry(3, Record(None)))
     held = lake.contents("raw.t")
     assert held.present == days("1969-12-31, 2026-01-01")
     assert held.is_exact
@@ -273,10 +253,9 @@ def test_a_table_cut_by_the_day_of_a_timestamp_goes_by_its_partitions(lake: Lake
 
 def test_a_table_cut_by_month_goes_by_bounds_and_without_them_may_hold_anything(lake: Lake) -> None:
     lake.make("raw.t", by=MonthTransform())
-    low, high = (20454).to_bytes(4, "little"), (20460).to_bytes(4, "little")
-    add(lake, "raw.t", data_file(1, Record(672), low={1: low}, high={1: high}))
+    lake.add("raw.t", entry(1, Record(672), low=20454, high=20460))
     assert lake.contents("raw.t").present == days("2026-01-01..2026-01-07")
-    add(lake, "raw.t", data_file(2, Record(672)), data_file(3, Record(672), low={1: low}))
+    lake.add("raw.t", entry(2, Record(672)), entry(3, Record(672), low=20454))
     held = lake.contents("raw.t")
     assert held.present == days("2026-01-01..2026-01-07")
     assert held.of(days("1999-01-01")).files == 2
@@ -392,7 +371,7 @@ def test_a_rewrite_that_changes_no_row_is_no_change(lake: Lake) -> None:
         rewrite = _OverwriteFiles(operation=Operation.OVERWRITE, transaction=transaction, io=table.io)
         for file in old:
             rewrite.delete_data_file(file)
-            compacted = data_file(file.partition[0], file.partition)
+            compacted = entry(file.partition[0], file.partition)
             compacted.spec_id = 0
             rewrite.append_data_file(compacted)
         rewrite.commit()

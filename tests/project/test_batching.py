@@ -458,9 +458,22 @@ def test_a_join_through_a_left_joined_table_is_followed() -> None:
     )
 
 
-def test_a_join_behind_an_alias_of_its_own_is_not_followed() -> None:
-    sql = "SELECT x.order_date FROM (raw.orders o JOIN raw.rates r ON r.rate_date = o.order_date) x"
-    assert reason_of(sql) == "the join at line 1 of the query can't be followed behind an alias of its own"
+@pytest.mark.parametrize("left", ["raw.orders o", "(raw.orders) o", "(SELECT * FROM raw.orders) o"])
+def test_a_join_in_parentheses_is_followed_unless_an_alias_hides_it(left: str) -> None:
+    inner = f"({left} JOIN raw.rates r ON {{}})"
+    tied, loose = inner.format("r.rate_date = o.order_date"), inner.format("r.k = o.k")
+    assert is_sliceable(f"SELECT o.order_date FROM {tied}")
+    assert reason_of(f"SELECT o.order_date FROM {loose}").startswith("JOIN with raw.rates")
+    assert reason_of(f"SELECT o.order_date FROM raw.customers c JOIN {loose}").startswith("JOIN with raw.rates")
+    for hidden in (f"{tied} x", f"({loose}) x"):
+        assert reason_of(f"SELECT x.order_date FROM {hidden}") == (
+            "the join at line 1 of the query can't be followed behind an alias of its own"
+        )
+
+
+def test_an_input_that_nothing_follows_is_a_reason() -> None:
+    sql = "WITH unused AS (SELECT * FROM raw.rates) SELECT order_date FROM raw.orders"
+    assert reason_of(sql) == "raw.rates at line 1 of the query stands where it isn't followed"
 
 
 def test_a_comma_next_to_a_full_join_is_not_followed() -> None:

@@ -88,6 +88,11 @@ class Writer:
                 sql += f" {kind} {other} USING (d)"
             elif self.chance(0.1):
                 sql += f" CROSS JOIN {other}"
+            elif self.chance(0.15):
+                third, last = self.source(depth)
+                inner = f"{other} {self.pick('JOIN', 'LEFT JOIN')} {third} ON {self.conditions([alias], [last])}"
+                sql += f" {kind} ({inner}) ON {self.conditions(aliases, [alias, last])}"
+                aliases.append(last)
             else:
                 sql += f" {kind} {other} ON {self.conditions(aliases, [alias])}"
             aliases.append(alias)

@@ -92,7 +92,7 @@ def plan(
     )
     workspace = terminal.workspace(project)
     ask = _new_ask(wish, workspace) if refresh is None else _ask_again(refresh, wish, workspace)
-    made = with_command(workspace.planner.plan(ask), ask.wave)
+    made = with_command(workspace.planner.plan(ask))
     path = None if dry_run else workspace.write_plan(made)
     settings = workspace.project.settings
     terminal.report(
@@ -125,7 +125,7 @@ def _ask_again(refresh: str, wish: _Wish, workspace: Workspace) -> Ask:
             "--refresh asks for what the earlier plan asked for, and other models or dates were given",
             next="leave out the models and dates, or plan without --refresh",
         )
-    old = workspace.read_plan(refresh)
+    old = workspace.read_asked(refresh)
     return replace(
         _new_ask(wish, workspace),
         select=old.request.models,
@@ -134,17 +134,18 @@ def _ask_again(refresh: str, wish: _Wish, workspace: Workspace) -> Ask:
         end=parse_date(old.request.end, "end"),
         downstream=old.request.downstream and wish.downstream,
         allow_missing_source=old.request.allow_missing_source or wish.allow_missing_source,
+        wave=wish.wave or old.request.wave,
         refreshes=old.id,
     )
 
 
-def with_command(made: Plan, wave: int | None) -> Plan:
+def with_command(made: Plan) -> Plan:
     """The plan with the command that asks for it again: models and dates resolved, ready to be pasted."""
     request = made.request
     words = ["retcon", "plan", *request.models, "--start", request.start, "--end", request.end]
     words += ["--no-downstream"] if not request.downstream else []
     words += ["--allow-missing-source"] if request.allow_missing_source else []
-    words += ["--wave", str(wave)] if wave is not None else []
+    words += ["--wave", str(request.wave)] if request.wave is not None else []
     words += ["--reason", made.reason]
     return replace(made, request=replace(request, command=shlex.join(words)))
 

@@ -15,9 +15,7 @@ from retcon.core.intervals import Interval, parse_date
 from retcon.core.jobs import Read
 from retcon.core.models import Input, Model
 from retcon.core.planning import asked_interval
-from retcon.core.plans import Plan, Request
 from retcon.core.queries import patched
-from retcon.core.runs import Run, RunState
 from retcon.core.slices import SliceSet
 from retcon.core.waves import cut_waves
 from retcon.flow.context import parameters_of, read_of
@@ -84,7 +82,7 @@ def _rendering(workspace: Workspace, model: Model, interval: Interval) -> Render
                 is_model=i.table in workspace.project.graph.models,
             )
         )
-    bound = parameters_of(_unopened(workspace, interval), waves[0], workspace.project.settings.params)
+    bound = parameters_of(waves[0], workspace.project.settings.params, run_ts=workspace.clock())
     return Rendering(
         model=model,
         catalog=workspace.project.settings.catalog.name,
@@ -105,23 +103,3 @@ def _filter(read: Read, type: str) -> str | None:
     if read.time is None or read.slices is None:
         return None
     return slice_predicate(read.time, type, read.slices)
-
-
-def _unopened(workspace: Workspace, interval: Interval) -> Run:
-    """A run that nobody opens: it only lends its moment to `:run_ts`."""
-    now = workspace.clock()
-    request = Request(models=(), start="", end="", command="")
-    plan = Plan(
-        id="render",
-        reason="",
-        created=now,
-        by=workspace.who,
-        request=request,
-        interval=interval,
-        timezone=workspace.project.settings.timezone,
-        models=(),
-        outside=(),
-        settings="",
-        limits={},
-    )
-    return Run(id=plan.id, kind="render", state=RunState.PLANNED, plan=plan, by=plan.by, created=now, updated=now)

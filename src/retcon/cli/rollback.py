@@ -10,9 +10,9 @@ from retcon.cli.arguments import Json, ProjectFolder, RunId
 from retcon.cli.json_output import undone_result
 from retcon.cli.terminals import terminal_of
 from retcon.cli.views.endings import undone_view
-from retcon.core.runs import Run, RunState
-from retcon.errors import BadArguments, Refused
-from retcon.flow.rollback import roll_back
+from retcon.core.runs import Run
+from retcon.errors import BadArguments
+from retcon.flow.rollback import require_possible, require_reason, roll_back
 from retcon.flow.tell import Teller
 
 
@@ -33,15 +33,10 @@ def rollback(
       retcon rollback 20260122_fct_daily_revenue_k3f9 --reason "finance disagrees"
     """
     terminal = terminal_of(context, as_json=as_json)
-    if not reason.strip():
-        raise BadArguments("a rollback needs a reason", next='pass --reason "why it is undone"')
+    require_reason(reason)
     workspace = terminal.workspace(project)
     found = run_named(run, workspace.teller)
-    if found.state is not RunState.PUBLISHED:
-        raise Refused(
-            f"run {found.id} is {found.state.value.replace('_', ' ')}: there is no publish to roll back",
-            next=f"`retcon show {found.id}` tells more",
-        )
+    require_possible(found, reason, workspace.project, workspace.tables, workspace.clock())
     terminal.say("starting Spark…")
     undone = roll_back(found, reason, workspace.context(lambda _: None))
     terminal.report(lambda: undone_result(undone), lambda: undone_view(undone))

@@ -42,6 +42,7 @@ class Request:
     command: str
     downstream: bool = True
     allow_missing_source: bool = False
+    wave: int | None = None
     refreshes: str | None = None
     """The plan that this one renews."""
 
@@ -184,7 +185,8 @@ def to_document(plan: Plan) -> Document:
             "end": plan.request.end,
             "downstream": plan.request.downstream,
             "allow_missing_source": plan.request.allow_missing_source,
-            **({"refreshes": plan.request.refreshes} if plan.request.refreshes else {}),
+            "wave": plan.request.wave,
+            "refreshes": plan.request.refreshes,
         },
         "interval": {
             "start": _stamp(plan.interval.start),
@@ -243,21 +245,13 @@ def _input_document(planned: PlannedInput) -> Document:
 
 def from_document(document: Mapping[str, Any]) -> Plan:
     """The plan of a document whose digest was checked."""
-    request, interval = document["request"], document["interval"]
+    interval = document["interval"]
     return Plan(
         id=document["id"],
         reason=document["reason"],
         created=_moment(document["created"]),
         by=document["by"],
-        request=Request(
-            command=request["command"],
-            models=tuple(request["models"]),
-            start=request["start"],
-            end=request["end"],
-            downstream=request["downstream"],
-            allow_missing_source=request["allow_missing_source"],
-            refreshes=request.get("refreshes"),
-        ),
+        request=request_from(document["request"]),
         interval=Interval(_moment(interval["start"]), _moment(interval["end"])),
         timezone=interval["timezone"],
         models=tuple(_model_from(model) for model in document["models"]),
@@ -265,6 +259,20 @@ def from_document(document: Mapping[str, Any]) -> Plan:
         settings=document["settings"],
         limits=document["limits"],
         notes=tuple(document["notes"]),
+    )
+
+
+def request_from(document: Mapping[str, Any]) -> Request:
+    """What a plan's document says was asked for."""
+    return Request(
+        command=document["command"],
+        models=tuple(document["models"]),
+        start=document["start"],
+        end=document["end"],
+        downstream=document["downstream"],
+        allow_missing_source=document["allow_missing_source"],
+        wave=document["wave"],
+        refreshes=document["refreshes"],
     )
 
 

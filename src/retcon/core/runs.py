@@ -387,6 +387,15 @@ class Run:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Tally:
+    """How many of a run's slices are staged, how many of them are empty, and their rows."""
+
+    staged: int = 0
+    empty: int = 0
+    rows: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
 class PublishedSlice:
     """The newest publish of one slice that still stands."""
 

@@ -64,7 +64,7 @@ def job_of(
         model=model,
         slices=slices,
         reads={i.name: read_of(i, slices, snapshots) for i in model.inputs},
-        parameters=parameters_of(run, slices, context.project.settings.params),
+        parameters=parameters_of(slices, context.project.settings.params, run_ts=_run_ts(run)),
     )
 
 
@@ -78,7 +78,12 @@ def read_of(i: Input, slices: SliceSet, snapshots: Mapping[str, int | None]) -> 
     )
 
 
-def parameters_of(run: Run, slices: SliceSet, params: Mapping[str, object]) -> dict[str, object]:
+def _run_ts(run: Run) -> datetime:
+    """The moment that `:run_ts` means, the same for the whole run."""
+    return datetime.fromisoformat(run.run_ts) if run.run_ts else run.created
+
+
+def parameters_of(slices: SliceSet, params: Mapping[str, object], *, run_ts: datetime) -> dict[str, object]:
     """The range tokens and the project's own parameters, to be bound, never pasted."""
     first, last = slices.ordinals[0], slices.ordinals[-1]
     start, end = slices.grain.start(first), slices.grain.start(last + 1)
@@ -88,5 +93,5 @@ def parameters_of(run: Run, slices: SliceSet, params: Mapping[str, object]) -> d
         "end_date": (end - timedelta(microseconds=1)).date(),
         "start_ts": start,
         "end_ts": end,
-        "run_ts": datetime.fromisoformat(run.run_ts) if run.run_ts else run.created,
+        "run_ts": run_ts,
     }

@@ -96,6 +96,7 @@ class Planner:
                 command=ask.command,
                 downstream=ask.downstream,
                 allow_missing_source=ask.allow_missing_source,
+                wave=ask.wave,
                 refreshes=ask.refreshes,
             ),
             interval=interval,

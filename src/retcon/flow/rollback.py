@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from retcon.core.projects import Project
 from retcon.core.runs import RolledBack, Run, RunState
 from retcon.core.slices import SliceSet
 from retcon.errors import BadArguments, Conflict, Refused
@@ -24,15 +25,25 @@ class Undone:
 
 def roll_back(run: Run, reason: str, context: Context) -> Undone:
     """Every table back to where it was before the publish; later reads of it are listed as stale."""
-    if not reason.strip():
-        raise BadArguments("a rollback needs a reason", next='pass --reason "why it is undone"')
-    _require_published(run)
-    _require_in_time(run, context.clock(), context)
-    _require_nothing_later(run, context.tables)
+    require_possible(run, reason, context.project, context.tables, context.clock())
     swaps = [context.warehouse.prepare_rollback(publish_request(run, planned, context)) for planned in run.plan.models]
     event = RolledBack(reason=reason.strip(), snapshots={swap.table: swap.snapshot_id for swap in swaps})
     undone = context.ledger.roll_back(run.id, event, swaps, at=context.clock(), who=context.who)
     return Undone(run=undone, stale=_readers(run, context.ledger))
+
+
+def require_reason(reason: str) -> None:
+    """Nothing is undone without a word why."""
+    if not reason.strip():
+        raise BadArguments("a rollback needs a reason", next='pass --reason "why it is undone"')
+
+
+def require_possible(run: Run, reason: str, project: Project, tables: Tables, now: datetime) -> None:
+    """Can this publish be taken back now? Asked before Spark is started, and again when it is."""
+    require_reason(reason)
+    _require_published(run)
+    _require_in_time(run, now, project)
+    _require_nothing_later(run, tables)
 
 
 def rollback_until(run: Run, retention_days: int) -> datetime | None:
@@ -40,9 +51,9 @@ def rollback_until(run: Run, retention_days: int) -> datetime | None:
     return run.published + timedelta(days=retention_days) if run.published is not None else None
 
 
-def retention_days(run: Run, context: Context) -> int:
+def retention_days(run: Run, project: Project) -> int:
     """The shortest retention among the run's models."""
-    models = context.project.graph.models
+    models = project.graph.models
     return min((models[p.name].retention_days for p in run.plan.models if p.name in models), default=14)
 
 
@@ -55,8 +66,8 @@ def _require_published(run: Run) -> None:
         )
 
 
-def _require_in_time(run: Run, now: datetime, context: Context) -> None:
-    until = rollback_until(run, retention_days(run, context))
+def _require_in_time(run: Run, now: datetime, project: Project) -> None:
+    until = rollback_until(run, retention_days(run, project))
     if until is not None and now > until:
         raise Refused(
             f"run {run.id} could be rolled back until {until:%Y-%m-%d %H:%M} UTC",

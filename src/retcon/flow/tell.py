@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
@@ -18,14 +18,13 @@ from retcon.core.runs import (
     RecordedWave,
     Run,
     RunState,
-    SliceState,
     first_broken_link,
 )
 from retcon.core.slices import SliceSet
 from retcon.core.suggestions import did_you_mean
 from retcon.errors import Refused
 from retcon.flow.ports import Ledger
-from retcon.flow.rollback import rollback_until
+from retcon.flow.rollback import retention_days, rollback_until
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,14 +138,14 @@ class Teller:
         """Per model: what is published, and what is under way."""
         names = self._project.graph.select(select, exclude)
         last = self._ledger.last_published(names)
-        flying = [self._progress(run) for run in self._ledger.runs() if run.state not in _OVER]
+        flying = self._progress([run for run in self._ledger.runs() if run.state not in _OVER])
         return [self._status(name, last.get(name), flying) for name in names]
 
     def history(self, model: str | None, limit: int | None) -> list[RunProgress]:
         """Runs, newest first."""
         if model is not None:
             self._project.graph.model(model)
-        return [self._progress(run) for run in self._ledger.runs(model=model, limit=limit)]
+        return self._progress(self._ledger.runs(model=model, limit=limit))
 
     def run(self, name: str) -> Run:
         """A run by its id, or a model's newest run; anything else is an error that suggests."""
@@ -168,13 +167,13 @@ class Teller:
         is_published = run.state is RunState.PUBLISHED
         return RunReport(
             run=run,
-            progress=self._progress(run),
+            progress=self._progress([run])[0],
             waves=tuple(self._ledger.waves(run.id)),
             slices=tuple(self._ledger.slices(run.id)),
             verdicts=tuple(self._ledger.verdicts(run.id)),
             events=tuple(events),
             broken_link=first_broken_link(events),
-            rollback_until=rollback_until(run, self._retention(run)) if is_published else None,
+            rollback_until=rollback_until(run, retention_days(run, self._project)) if is_published else None,
             old_version=tag_before(run.id) if has_old and run.published is not None else None,
             code=self._ledger.code(run.id),
         )
@@ -202,19 +201,18 @@ class Teller:
             run=run, models=tuple(_model_diff(run, name, [s for s in measured if s.model == name]) for name in models)
         )
 
-    def _retention(self, run: Run) -> int:
-        models = self._project.graph.models
-        return min((models[p.name].retention_days for p in run.plan.models if p.name in models), default=14)
-
-    def _progress(self, run: Run) -> RunProgress:
-        slices = self._ledger.slices(run.id)
-        return RunProgress(
-            run=run,
-            slices=run.plan.slices,
-            done=sum(s.state is not SliceState.PENDING for s in slices),
-            empty=sum(s.state is SliceState.EMPTY for s in slices),
-            rows=sum(s.rows or 0 for s in slices),
-        )
+    def _progress(self, runs: Sequence[Run]) -> list[RunProgress]:
+        tallies = self._ledger.tallies([run.id for run in runs])
+        return [
+            RunProgress(
+                run=run,
+                slices=run.plan.slices,
+                done=tallies[run.id].staged,
+                empty=tallies[run.id].empty,
+                rows=tallies[run.id].rows,
+            )
+            for run in runs
+        ]
 
     def _status(self, name: str, last: Run | None, flying: list[RunProgress]) -> ModelStatus:
         grain = self._project.graph.models[name].grain

@@ -21,6 +21,7 @@ from retcon.core.runs import (
     RunTable,
     ScanEvidence,
     SliceState,
+    Tally,
     WaveState,
 )
 from retcon.ledger.schema import CONSUMPTION, EVENTS, RUNS, SLICES, VERDICTS, WAVES
@@ -84,6 +85,26 @@ def slices(connection: Connection, run_id: str, model: str | None) -> list[Recor
         )
         for row in connection.execute(query)
     ]
+
+
+def tallies(connection: Connection, run_ids: Sequence[str]) -> dict[str, Tally]:
+    """How far each of these runs is, counted by the database."""
+    query = (
+        select(SLICES.c.run_id, SLICES.c.state, func.count(), func.sum(SLICES.c.rows))
+        .where(SLICES.c.run_id.in_(run_ids))
+        .group_by(SLICES.c.run_id, SLICES.c.state)
+    )
+    found = {run_id: Tally() for run_id in run_ids}
+    for run_id, state, count, rows in connection.execute(query):
+        if state == SliceState.PENDING.value:
+            continue
+        so_far = found[run_id]
+        found[run_id] = Tally(
+            staged=so_far.staged + count,
+            empty=so_far.empty + (count if state == SliceState.EMPTY.value else 0),
+            rows=so_far.rows + int(rows or 0),
+        )
+    return found
 
 
 def verdicts(connection: Connection, run_id: str) -> list[RecordedVerdict]:

@@ -26,6 +26,7 @@ from retcon.core.runs import (
     RolledBack,
     Run,
     RunOpened,
+    Tally,
 )
 from retcon.errors import Refused
 from retcon.ledger import chain, reading
@@ -92,6 +93,11 @@ class SqlLedger:
     def slices(self, run_id: str, model: str | None = None) -> list[RecordedSlice]:
         """The slices of a run, by model."""
         return self._read(lambda connection: reading.slices(connection, run_id, model), otherwise=[])
+
+    def tallies(self, run_ids: Sequence[str]) -> dict[str, Tally]:
+        """How far each of these runs is."""
+        nothing = {run_id: Tally() for run_id in run_ids}
+        return self._read(lambda connection: reading.tallies(connection, run_ids), otherwise=nothing)
 
     def verdicts(self, run_id: str) -> list[RecordedVerdict]:
         """The verdicts on a run that hold for what is staged now."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import re
+from dataclasses import dataclass
 from pathlib import Path
 
 import yaml
 
-from retcon.core.plans import Plan, digest, from_document, to_document
+from retcon.core.plans import Document, Plan, Request, digest, from_document, request_from, to_document
 from retcon.core.suggestions import did_you_mean
 from retcon.errors import Fault, Refused
 from retcon.project.text_files import read_text, shown_path
@@ -63,12 +64,29 @@ def find_plan(name: str, root: Path) -> Path:
     )
 
 
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """What a plan was made for: enough to make it anew."""
+
+    id: str
+    reason: str
+    request: Request
+
+
+def read_asked(path: Path, root: Path) -> Asked:
+    """What the plan in this file asked for, whatever became of the rest of it."""
+    document = _document(path, root)
+    try:
+        return Asked(id=str(document["id"]), reason=str(document["reason"]), request=request_from(document["request"]))
+    except (KeyError, TypeError):
+        shown = shown_path(path, root)
+        raise Refused(f"{shown} doesn't say any more what was asked for", next="plan it anew: retcon plan …") from None
+
+
 def read_plan(path: Path, root: Path) -> Plan:
     """The plan in this file; refused if its computed part was changed by hand."""
     shown = shown_path(path, root)
-    document = read_yaml(read_text(path, root), path=shown).value
-    if not isinstance(document, dict) or "digest" not in document:
-        raise Refused(f"{shown} isn't a plan", next="`retcon plan …` makes one")
+    document = _document(path, root)
     if document["digest"] != digest(document):
         raise Refused(
             f"{shown} was changed by hand beyond its reason",
@@ -79,3 +97,11 @@ def read_plan(path: Path, root: Path) -> Plan:
     if not isinstance(reason, str) or not reason.strip():
         raise Refused(f"{shown} has no reason", next="write why under `reason:`")
     return from_document(document)
+
+
+def _document(path: Path, root: Path) -> Document:
+    shown = shown_path(path, root)
+    document = read_yaml(read_text(path, root), path=shown).value
+    if not isinstance(document, dict) or "digest" not in document:
+        raise Refused(f"{shown} isn't a plan", next="`retcon plan …` makes one")
+    return document

@@ -16,7 +16,14 @@ from sqlglot import exp
 
 from retcon.core.models import Slicing
 from retcon.project.sql.clauses import InnerQuery, grouping_sets, inner_queries, leaf_selects, own_nodes, range_reach
-from retcon.project.sql.columns import common_table_names, nothing_known, output_name, output_names, source_names
+from retcon.project.sql.columns import (
+    common_table_names,
+    nothing_known,
+    output_name,
+    output_names,
+    source_names,
+    wraps_join,
+)
 from retcon.project.sql.comparisons import SLICE_PARAMETERS, equated
 from retcon.project.sql.findings import Findings, times
 from retcon.project.sql.functions import is_aggregate, window_clauses
@@ -40,6 +47,10 @@ def judge_batching(statement: Statement, readings: Readings, slicing: Slicing) -
     findings = Findings(statement=statement)
     judge = _Judge(readings=readings, findings=findings)
     relation = judge.query(statement.tree, None)
+    # whatever this module overlooks in a tree must not pass for proven
+    overlooked = [r for r in readings.found if r.input.time is not None and id(r.table) not in judge.followed]
+    for reading in () if findings.reasons else overlooked:
+        findings.because(reading.input.table, reading.table, "stands where it isn't followed")
     for placeholder in statement.tree.find_all(exp.Placeholder):
         if placeholder.name in SLICE_PARAMETERS and id(placeholder) not in judge.settled:
             findings.parameter(placeholder.name)
@@ -57,6 +68,7 @@ class _Judge:
     readings: Readings
     findings: Findings
     settled: set[int] = field(default_factory=set)
+    followed: set[int] = field(default_factory=set)
     _ids: Iterator[int] = field(default_factory=count)
     _common_tables: dict[int, Relation | None] = field(default_factory=dict)
     _bodies: dict[int, Body] = field(default_factory=dict)
@@ -106,7 +118,7 @@ class _Judge:
         if isinstance(node, exp.Table):
             cte = common_table(node)
             relation = self._common_table(cte) if cte else self._input(node)
-        elif isinstance(node.this, exp.Table) and node.this.args.get("joins"):
+        elif wraps_join(node):
             self.findings.because("the join", node, "can't be followed behind an alias of its own")
             relation = Relation(is_scoped=True, is_explained=True)
         else:
@@ -120,6 +132,7 @@ class _Judge:
         return relation.renamed(renamed) if renamed else relation
 
     def _input(self, table: exp.Table) -> Relation:
+        self.followed.add(id(table))
         declared = self.readings.input_of(table)
         if declared is None or declared.time is None:
             return Relation()

@@ -90,12 +90,27 @@ def sources(select: exp.Select) -> Iterator[exp.Expr]:
 
 
 def _taken_apart(node: exp.Expr) -> Iterator[exp.Expr]:
-    if isinstance(node, exp.Subquery) and isinstance(node.this, exp.Table) and not node.alias:
+    if is_parenthesised(node):
         yield from _taken_apart(node.this)
     else:
         yield node
     for join in node.args.get("joins") or ():
         yield from _taken_apart(join.this)
+
+
+def is_parenthesised(node: exp.Expr) -> bool:
+    """Parentheses around a table or a join in FROM, under no name of their own."""
+    return isinstance(node, exp.Subquery) and isinstance(node.this, exp.Table | exp.Subquery) and not node.alias
+
+
+def wraps_join(node: exp.Expr) -> bool:
+    """A join in parentheses under one name, which hides the names within."""
+    inner = node.this if isinstance(node, exp.Subquery) else None
+    while isinstance(inner, exp.Table | exp.Subquery):
+        if inner.args.get("joins"):
+            return True
+        inner = inner.this
+    return False
 
 
 def source_alias(source: exp.Expr) -> str:
@@ -109,7 +124,7 @@ def source_names(source: exp.Expr, known: KnownColumns) -> Names | None:
     renamed = tuple(column.name for column in alias.columns) if isinstance(alias, exp.TableAlias) else ()
     if renamed:
         return renamed
-    if source.args.get("pivots") or (isinstance(source, exp.Subquery) and source.this.args.get("joins")):
+    if source.args.get("pivots") or wraps_join(source):
         return None
     match source:
         case exp.Table():

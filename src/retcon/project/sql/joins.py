@@ -9,7 +9,7 @@ from math import inf
 
 from sqlglot import exp
 
-from retcon.project.sql.columns import source_alias
+from retcon.project.sql.columns import is_parenthesised, source_alias
 from retcon.project.sql.comparisons import Stated, equated, stated_bounds
 from retcon.project.sql.relations import JoinKind, Objection, Relation, Rows, Scope, Source, folded, joined
 from retcon.project.sql.spans import Bound, Field, Gaps, SliceBound, Span
@@ -115,8 +115,7 @@ class BodyReader:
         return tree
 
     def _item(self, node: exp.Expr) -> Tree:
-        is_nested = isinstance(node, exp.Subquery) and isinstance(node.this, exp.Table) and not node.alias
-        tree: Tree = self._item(node.this) if is_nested else self._source(node)
+        tree: Tree = self._item(node.this) if is_parenthesised(node) else self._source(node)
         for join in node.args.get("joins") or ():
             tree = self._pair(tree, join)
         return tree
