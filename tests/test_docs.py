@@ -19,11 +19,12 @@ from pydantic import BaseModel, ValidationError
 
 from retcon.cli.main import application
 from retcon.core import gates
+from retcon.core.plans import to_document
 from retcon.core.runs import Event, RunState
 from retcon.ledger.migrate import migrate
 from retcon.ledger.schema import METADATA, VERSION_TABLE
 from retcon.ledger.store import SqlLedger
-from retcon.project import gate_entries, settings
+from retcon.project import gate_entries, queries, settings
 from retcon.project.load import load_project
 from retcon.project.model_keys import ModelKeys
 from retcon.project.names import BOUND_BY_RETCON
@@ -294,21 +295,34 @@ def a_project(root: Path, model: str) -> None:
 @pytest.mark.parametrize("example", MODELS, ids=str)
 def test_models_in_the_pages_load_without_problems(example: Fence, tmp_path: Path) -> None:
     a_project(tmp_path, example.text)
-    project = load_project(tmp_path, {})
+    project = load_project(tmp_path, {}, queries)
     assert list(project.graph.models) == ["mart.example"]
 
 
 @pytest.mark.parametrize("example", SETTINGS, ids=str)
 def test_settings_in_the_pages_load_without_problems(example: Fence, tmp_path: Path) -> None:
     (tmp_path / "retcon.yaml").write_text(example.text)
-    load_project(tmp_path, dict.fromkeys(re.findall(r"\$\{(\w+)\}", example.text), "secret"))
+    load_project(tmp_path, dict.fromkeys(re.findall(r"\$\{(\w+)\}", example.text), "secret"), queries)
 
 
 @pytest.mark.parametrize("example", GATES, ids=str)
 def test_gates_in_the_pages_load_without_problems(example: Fence, tmp_path: Path) -> None:
     keys = "slices: {by: d, every: day}\nkey: [d]\ninputs: {raw.t: {time: d}}\n"
     a_project(tmp_path, f"/* retcon\n{keys}{example.text}*/\nSELECT d, x AS revenue_usd FROM raw.t")
-    assert len(load_project(tmp_path, {}).graph.models["mart.example"].gates) == example.text.count("\n  - ")
+    assert len(load_project(tmp_path, {}, queries).graph.models["mart.example"].gates) == example.text.count("\n  - ")
+
+
+def nested_keys(document: object, above: str = "") -> set[str]:
+    """The keys of a document, of lists those of the first item."""
+    if isinstance(document, dict):
+        inner = (nested_keys(value, f"{above}{key}.") for key, value in document.items())
+        return {f"{above}{key}" for key in document}.union(*inner)
+    return nested_keys(document[0], above) if isinstance(document, list) and document else set()
+
+
+def test_the_plan_in_the_reference_has_the_keys_of_a_real_one() -> None:
+    [example] = [fence for fence in fences("yaml") if fence.page.name == "plans.md"]
+    assert nested_keys(yaml.safe_load(example.text)) - {"limits.bytes"} == nested_keys(to_document(a_plan()))
 
 
 def commands_in(text: str) -> Iterator[list[str]]:

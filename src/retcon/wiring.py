@@ -51,22 +51,32 @@ class Workspace:
 
     @cached_property
     def project(self) -> Project:
+        from retcon.project import queries
         from retcon.project.load import load_project
 
-        return load_project(self.root, self.environ)
+        return load_project(self.root, self.environ, queries)
+
+    @cached_property
+    def outline(self) -> Project:
+        """The project without its SQL: which models there are, and the settings."""
+        if "project" in self.__dict__:
+            return self.project
+        from retcon.project.load import load_project
+
+        return load_project(self.root, self.environ, None)
 
     @cached_property
     def ledger(self) -> SqlLedger:
         from retcon.ledger.store import SqlLedger
 
-        catalog = self.project.settings.catalog
+        catalog = self.outline.settings.catalog
         return SqlLedger(catalog.uri, catalog.name, migrate=_migrate)
 
     @cached_property
     def tables(self) -> IcebergMetadata:
         from retcon.lakehouse.metadata import IcebergMetadata
 
-        return IcebergMetadata(self.project.settings.catalog)
+        return IcebergMetadata(self.outline.settings.catalog)
 
     @cached_property
     def spark(self) -> SparkSession:
@@ -90,7 +100,7 @@ class Workspace:
     def teller(self) -> Teller:
         from retcon.flow.tell import Teller
 
-        return Teller(self.project, self.ledger)
+        return Teller(self.outline, self.ledger)
 
     def read_plan(self, name: str) -> Plan:
         """The plan that a path or an id means: its file, or what the ledger has of it where the file is gone."""

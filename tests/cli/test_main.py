@@ -133,7 +133,7 @@ def broken(error: BaseException) -> property:
 def test_the_unforeseen_is_told_briefly_and_its_traceback_kept(
     retcon: Retcon, bare: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Workspace, "project", broken(RuntimeError("the moon\nis full")))
+    monkeypatch.setattr(Workspace, "outline", broken(RuntimeError("the moon\nis full")))
     answer = retcon("status", "--json")
     assert answer.code == 3
     assert answer.error["code"] == "fault"
@@ -148,7 +148,7 @@ def test_where_no_log_can_be_kept_the_traceback_is_shown(
     retcon: Retcon, bare: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (bare / ".retcon").write_text("in the way")
-    monkeypatch.setattr(Workspace, "project", broken(RuntimeError("the moon")))
+    monkeypatch.setattr(Workspace, "outline", broken(RuntimeError("the moon")))
     answer = retcon("status")
     assert answer.code == 3
     assert "Traceback" in answer.err
@@ -157,21 +157,21 @@ def test_where_no_log_can_be_kept_the_traceback_is_shown(
 
 def test_debugging_lets_the_unforeseen_through(retcon: Retcon, bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RETCON_DEBUG", "1")
-    monkeypatch.setattr(Workspace, "project", broken(RuntimeError("the moon")))
+    monkeypatch.setattr(Workspace, "outline", broken(RuntimeError("the moon")))
     with pytest.raises(RuntimeError, match="the moon"):
         retcon("status")
 
 
 def test_an_error_is_told_in_three_parts(retcon: Retcon, bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fault = Fault("the disk is full", state="nothing was written", next="make room")
-    monkeypatch.setattr(Workspace, "project", broken(fault))
+    monkeypatch.setattr(Workspace, "outline", broken(fault))
     answer = retcon("status")
     assert answer.code == 3
     assert answer.err == "error: the disk is full\nstate: nothing was written\nnext:  make room\n"
 
 
 def test_control_c_ends_with_130(retcon: Retcon, bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Workspace, "project", broken(KeyboardInterrupt()))
+    monkeypatch.setattr(Workspace, "outline", broken(KeyboardInterrupt()))
     answer = retcon("status", "--json")
     assert answer.code == 130
     assert answer.error["code"] == "interrupted"

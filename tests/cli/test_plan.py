@@ -6,7 +6,6 @@ import re
 import shlex
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
-from time import monotonic
 
 import pytest
 import yaml
@@ -206,9 +205,7 @@ def test_ten_thousand_slices_are_planned(retcon: Retcon, tmp_path: Path, monkeyp
     first, last = date(1998, 1, 1), date(1998, 1, 1) + timedelta(days=9_999)
     make_sources(root, orders=days(first, last), by_day=False)
     monkeypatch.chdir(root)
-    began = monotonic()
     answer = retcon("plan", ORDERS, "-s", str(first), "-e", str(last), *WHY, "--wave", "1")
-    assert monotonic() - began < 30
     assert answer.code == 0, answer.err
     assert "10,000 of at most 20,000 slices; 10,000 waves" in answer.out
     (path,) = written(root)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from retcon.core.runs import Paused
+from retcon.core.runs import Paused, Tally
 from retcon.errors import Refused
 from retcon.ledger.store import SqlLedger
 from tests.ledger.conftest import CATALOG, Database
@@ -21,6 +21,7 @@ QUESTIONS: dict[str, tuple[Callable[[SqlLedger], object], object]] = {
     "runs": (lambda ledger: ledger.runs(model=FCT, limit=3), []),
     "waves": (lambda ledger: ledger.waves("x"), []),
     "slices": (lambda ledger: ledger.slices("x", FCT), []),
+    "tallies": (lambda ledger: ledger.tallies(["x"]), {"x": Tally()}),
     "verdicts": (lambda ledger: ledger.verdicts("x"), []),
     "events": (lambda ledger: ledger.events("x"), []),
     "consumption": (lambda ledger: ledger.consumption("x"), []),
@@ -47,7 +48,7 @@ def test_a_prepared_ledger_exists_and_answers_every_question_with_nothing(ledger
 
 
 def test_questions_cover_every_way_of_reading() -> None:
-    writing = {"prepare", "open_run", "record", "publish", "roll_back"}
+    writing = {"prepare", "open_run", "record", "publish", "roll_back", "close"}
     assert {name for name in vars(SqlLedger) if not name.startswith("_")} - writing == set(QUESTIONS)
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from retcon.core.projects import Project
 from retcon.errors import Problem, ProjectInvalid, Refused
+from retcon.project import queries
 from retcon.project.load import find_root, load_project
 
 SETTINGS = """\
@@ -42,7 +43,7 @@ def put(root: Path, path: str, text: str) -> None:
 
 
 def load(root: Path) -> Project:
-    return load_project(root, {})
+    return load_project(root, {}, queries)
 
 
 def problems(root: Path) -> tuple[Problem, ...]:

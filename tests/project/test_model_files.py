@@ -12,6 +12,7 @@ import pytest
 from retcon.core.gates import Drift, NotNull, Rows, Unique
 from retcon.core.models import Input, Model, OnChange, Replay, Slicing
 from retcon.errors import Problem, ProjectInvalid
+from retcon.project import queries
 from retcon.project.model_files import KnownNames, read_model
 
 KNOWN = KnownNames(models=("mart.a", "mart.before"), params=("floor",), consumers=("exec_dashboard",))
@@ -66,7 +67,7 @@ def write(root: Path, text: str) -> Path:
 
 
 def read(root: Path, text: str) -> Model:
-    return read_model(write(root, text), root, KNOWN)
+    return read_model(write(root, text), root, KNOWN, queries)
 
 
 def model_text(*keys: str, sql: str = SQL) -> str:
@@ -434,4 +435,4 @@ def test_a_file_that_is_not_utf8_is_refused(root: Path) -> None:
     path = write(root, model_text())
     path.write_bytes(path.read_bytes() + b"\n-- \xe9\n")
     with pytest.raises(ProjectInvalid, match="UTF-8"):
-        read_model(path, root, KNOWN)
+        read_model(path, root, KNOWN, queries)

@@ -10,6 +10,7 @@ import pytest
 
 from retcon.core.gates import Drift
 from retcon.errors import BadArguments, Fault, Refused
+from retcon.project import queries
 from retcon.project.load import load_project
 from retcon.project.scaffold import template_text, write_project
 
@@ -39,14 +40,14 @@ def test_a_new_project_has_these_files(tmp_path: Path, template: str, files: lis
 
 def test_a_new_project_loads_under_the_name_of_its_folder(tmp_path: Path) -> None:
     write_project(tmp_path / "acme", "shop")
-    project = load_project(tmp_path / "acme", {})
+    project = load_project(tmp_path / "acme", {}, queries)
     assert project.settings.name == "acme"
     assert project.graph.order == ("mart.fct_orders_usd", "mart.fct_daily_revenue")
 
 
 def test_the_demo_is_computed_in_batches_and_its_reports_follow_the_facts(tmp_path: Path) -> None:
     write_project(tmp_path / "demo", "demo")
-    project = load_project(tmp_path / "demo", {})
+    project = load_project(tmp_path / "demo", {}, queries)
     models = project.graph.models
     assert project.graph.select(["mart.fct_orders_usd+"]) == (
         "mart.fct_orders_usd",
@@ -62,11 +63,11 @@ def test_the_demo_is_computed_in_batches_and_its_reports_follow_the_facts(tmp_pa
 
 def test_the_bug_of_the_demo_is_a_valid_model_with_another_fingerprint(tmp_path: Path) -> None:
     write_project(tmp_path / "demo", "demo")
-    right = load_project(tmp_path / "demo", {}).graph.model("mart.fct_orders_usd")
+    right = load_project(tmp_path / "demo", {}, queries).graph.model("mart.fct_orders_usd")
     bug = template_text("demo", "bugs/fct_orders_usd.sql")
     assert "date_sub(o.order_date, 1)" in bug
     (tmp_path / "demo/models/mart/fct_orders_usd.sql").write_text(bug, encoding="utf-8")
-    wrong = load_project(tmp_path / "demo", {}).graph.model("mart.fct_orders_usd")
+    wrong = load_project(tmp_path / "demo", {}, queries).graph.model("mart.fct_orders_usd")
     assert wrong.fingerprint != right.fingerprint
     assert wrong.query.columns == right.query.columns
     assert wrong.batching.is_sliceable
@@ -85,7 +86,7 @@ def test_a_file_of_a_template_is_read_from_its_last_layer() -> None:
 def test_a_folder_may_have_any_name(tmp_path: Path, name: str) -> None:
     write_project(tmp_path / name, "shop")
     expected = "shop" if name in ("${HOME}", "a\nb") else name
-    assert load_project(tmp_path / name, {}).settings.name == expected
+    assert load_project(tmp_path / name, {}, queries).settings.name == expected
 
 
 def test_an_empty_folder_is_filled_in_place(tmp_path: Path) -> None:

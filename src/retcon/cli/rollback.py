@@ -36,7 +36,7 @@ def rollback(
     require_reason(reason)
     workspace = terminal.workspace(project)
     found = run_named(run, workspace.teller)
-    require_possible(found, reason, workspace.project, workspace.tables, workspace.clock())
+    require_possible(found, reason, workspace.outline, workspace.tables, workspace.clock())
     terminal.say("starting Spark…")
     undone = roll_back(found, reason, workspace.context(lambda _: None))
     terminal.report(lambda: undone_result(undone), lambda: undone_view(undone))

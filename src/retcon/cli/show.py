@@ -11,6 +11,7 @@ from retcon.cli.json_output import model_result, run_result
 from retcon.cli.terminals import Terminal, terminal_of, zone_of
 from retcon.cli.views.models import model_view
 from retcon.cli.views.runs import code_text, run_view
+from retcon.flow.tell import Teller
 from retcon.wiring import Workspace
 
 
@@ -33,15 +34,16 @@ def show(
     """
     terminal = terminal_of(context, as_json=as_json)
     workspace = terminal.workspace(project)
-    if subject in workspace.project.graph.models:
+    if subject in workspace.outline.graph.models:
         _show_model(subject, workspace, terminal)
     else:
         _show_run(subject, workspace, terminal, code=code, slices=slices)
 
 
 def _show_model(name: str, workspace: Workspace, terminal: Terminal) -> None:
-    report = workspace.teller.show_model(name)
-    settings = workspace.project.settings
+    project = workspace.project  # with its SQL: how slices are batched, which gates there are
+    report = Teller(project, workspace.ledger).show_model(name)
+    settings = project.settings
     terminal.report(lambda: model_result(report), lambda: model_view(report, settings.consumers, zone_of(workspace)))
 
 

@@ -89,7 +89,7 @@ def terminal_of(context: typer.Context, *, as_json: bool) -> Terminal:
 
 def zone_of(workspace: Workspace) -> Zone:
     """The project's time zone."""
-    return Zone(workspace.project.settings.timezone)
+    return Zone(workspace.outline.settings.timezone)
 
 
 class _Report(Console):

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import date
 from enum import StrEnum
 
-from retcon.core.gates import Gate
+from retcon.core.gates import EMPTY, OUTSIDE_SCOPE, PARITY, SCHEMA, Gate
 from retcon.core.queries import Batching, Query
 from retcon.core.slices import Grain, SliceSet
 
@@ -100,6 +100,13 @@ class Model:
     def filters_output(self) -> bool:
         """Where more is read than the wave, its results are cut down to the wave."""
         return any(i.lookback or i.lookahead for i in self.inputs)
+
+    @property
+    def gate_names(self) -> tuple[str, ...]:
+        """Every gate that will be judged: the declared ones, and those that always are."""
+        declared = (gate.name for gate in self.gates)
+        parity = () if self.nondeterministic else (PARITY,)
+        return (*declared, SCHEMA, OUTSIDE_SCOPE, EMPTY, *parity)
 
     @property
     def needs_contiguous_waves(self) -> bool:

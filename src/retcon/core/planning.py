@@ -172,7 +172,7 @@ def plan_model(model: Model, scope: Scope, graph: Graph, world: World, now: date
         is_new=not world.published.get(model.name),
         fingerprint=model.fingerprint,
         inputs=inputs,
-        gates=tuple(gate.name for gate in model.gates),
+        gates=model.gate_names,
         consumers=model.consumers,
         one_by_one=one_by_one,
     )

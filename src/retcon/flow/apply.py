@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from retcon.core.gates import overridden
-from retcon.core.plans import Origin, Plan, PlannedInput, to_document
+from retcon.core.gates import EMPTY, overridden
+from retcon.core.plans import Plan, to_document
 from retcon.core.projects import Project
 from retcon.core.runs import GateOverridden, Paused, Run, RunOpened, RunState
 from retcon.errors import BadArguments, GatesFailed, Interrupted, Refused
@@ -15,6 +15,7 @@ from retcon.flow.ports import Clock, Ledger, Tables
 from retcon.flow.prove import prove
 from retcon.flow.publish import publish
 from retcon.flow.stage import stage
+from retcon.flow.still_fits import require_unchanged_code, require_unchanged_inputs
 
 
 class Until(StrEnum):
@@ -113,10 +114,15 @@ def _override(run: Run, context: Context, override: Override) -> Run:
             raise BadArguments(f"--override {name}: no failed gate has this name", next=f"failed: {failed}")
         for verdict in hits:
             if not verdict.may_be_overridden:
+                remedy = (
+                    "write `allow_empty: true`, then apply again"
+                    if verdict.kind == EMPTY
+                    else "mend it, then plan again"
+                )
                 raise Refused(
                     f"{verdict.model}:{verdict.gate} can't be overridden",
                     state="nothing was published; production is untouched",
-                    next="mend the model, then plan again",
+                    next=f"in {context.project.graph.model(verdict.model).path}: {remedy}",
                 )
             run = context.record(
                 run, GateOverridden(model=verdict.model, gate=verdict.gate, reason=override.reason.strip())
@@ -140,57 +146,3 @@ def gates_failed(run: Run, ledger: Ledger) -> GatesFailed:
         state="nothing was published; production is untouched; what was staged is kept",
         next=advice,
     )
-
-
-def require_unchanged_code(plan: Plan, project: Project) -> None:
-    """The plan run is the plan reviewed: same code, same settings."""
-    changed = [
-        f"the code of {planned.name}"
-        for planned in plan.models
-        if planned.name not in project.graph.models
-        or project.graph.models[planned.name].fingerprint != planned.fingerprint
-    ]
-    if plan.settings != project.settings.fingerprint:
-        changed.append("the settings (time zone, params or spark.conf)")
-    if changed:
-        raise Refused(
-            f"{' and '.join(changed)} changed since plan {plan.id} was made",
-            state="nothing was run",
-            next=f"`retcon plan --refresh backfills/{plan.id}.yaml` renews the plan",
-        )
-
-
-def require_unchanged_inputs(plan: Plan, project: Project, tables: Tables) -> None:
-    """Inputs may have changed elsewhere, not in what the plan reads."""
-    for planned in plan.models:
-        model = project.graph.model(planned.name)
-        times = {i.name: i.time for i in model.inputs}
-        for i in planned.inputs:
-            changed = _changed_slices(plan, i, times.get(i.name), tables)
-            if changed:
-                raise Refused(
-                    f"{i.table} changed since plan {plan.id} was made: {changed}",
-                    state="nothing was run",
-                    next=f"`retcon plan --refresh backfills/{plan.id}.yaml` renews the plan",
-                )
-
-
-def _changed_slices(plan: Plan, i: PlannedInput, time: str | None, tables: Tables) -> str:
-    """Which of the planned slices of an input differ now; empty if none."""
-    facts = tables.facts(i.table)
-    if facts is None:
-        return "" if i.origin is Origin.RUN else "the table is gone"
-    if facts.snapshot_id == i.snapshot_id:
-        return ""
-    grain = plan.models[0].slices.grain
-    own = plan.model(i.table)
-    reads = i.slices - own.slices if i.slices is not None and own is not None else i.slices
-    now = tables.contents(i.table, time=time, grain=grain, snapshot_id=facts.snapshot_id)
-    if now.of(reads).digest == i.content:
-        return ""
-    changed = tables.changed(i.table, time=time, grain=grain, since=i.snapshot_id, until=facts.snapshot_id)
-    if changed is None:
-        return "its history since then is gone"
-    if reads is None:
-        return "it is read whole" if changed.everything or changed.slices else ""
-    return changed.within(reads).text

@@ -27,6 +27,7 @@ from retcon.core.slices import SliceSet
 from retcon.errors import Fault, Interrupted, RetconError
 from retcon.flow.context import Context, job_of, target_of
 from retcon.flow.ports import Progress
+from retcon.flow.still_fits import require_unchanged_inputs
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,6 +78,8 @@ def _open_tables(run: Run, context: Context) -> Run:
     own = {planned.name for planned in run.plan.models}
     read = {i.table for planned in run.plan.models for i in planned.inputs} - own
     pins = {table: facts.snapshot_id for table in sorted(read) if (facts := context.tables.facts(table)) is not None}
+    # What was compared when the run was opened may have changed while Spark started; what is pinned is what counts.
+    require_unchanged_inputs(run.plan, context.project, context.tables, pins)
     run_ts = context.clock().isoformat()
     tables: list[RunTable] = []
     bases: dict[str, int | None] = {}

@@ -67,7 +67,7 @@ class Publishing:
             raise Conflict(
                 f"something landed in {request.table.table} after the publish",
                 state="nothing was rolled back",
-                next=f"`retcon show {request.run}` lists it",
+                next=f"`retcon rollback {request.run}` again lists what it was",
             )
         transaction = table.newTransaction()
         if request.table.base_snapshot is None:

@@ -26,7 +26,9 @@ _LOCKED = Diagnosis(
     next="wait until the other retcon or Spark job has written, then try again",
     retryable=True,
 )
-_UNKNOWN = Diagnosis(what="the ledger's database failed", next="`retcon doctor` looks at it")
+_UNKNOWN = Diagnosis(
+    what="the ledger's database failed", next="look at the database's own log; `retcon show` tells where a run stands"
+)
 
 _BY_SQLITE_NAME = {
     "SQLITE_BUSY": _LOCKED,
@@ -45,9 +47,7 @@ _BY_SQLITE_NAME = {
     "SQLITE_NOTADB": Diagnosis(
         what="the ledger's file is not a SQLite database", next="check catalog.uri in retcon.yaml"
     ),
-    "SQLITE_CORRUPT": Diagnosis(
-        what="the ledger's database is damaged", next="restore it from a backup; `retcon doctor` looks at the tables"
-    ),
+    "SQLITE_CORRUPT": Diagnosis(what="the ledger's database is damaged", next="restore it from a backup"),
 }
 
 _UNREACHABLE = Diagnosis(

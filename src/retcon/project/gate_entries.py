@@ -11,11 +11,10 @@ from typing import Annotated, TypeVar
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from retcon.core import gates
-from retcon.core.gates import Drift, Gate, NotNull, Rows, Unique
+from retcon.core.gates import Drift, Gate, Metric, NotNull, Rows, Unique
 from retcon.core.suggestions import did_you_mean
 from retcon.project import names
 from retcon.project.quantities import share_of, unsigned_share_of
-from retcon.project.queries import read_metric
 from retcon.project.shapes import Objection, Problems, Shape, Text, Texts, read_shape
 from retcon.project.yaml_text import Place
 
@@ -23,7 +22,9 @@ _LATER = ("null_rate", "accepted", "foreign_key", "no_rows", "reconcile", "profi
 _ALWAYS_ON = frozenset({gates.SCHEMA, gates.OUTSIDE_SCOPE, gates.PARITY, gates.EMPTY})
 
 
-def read_gates(entries: Sequence[object], *, key: Sequence[str], problems: Problems) -> tuple[Gate, ...]:
+def read_gates(
+    entries: Sequence[object], *, key: Sequence[str], problems: Problems, read_metric: Callable[[str], Metric]
+) -> tuple[Gate, ...]:
     """The gates that the entries declare, each under a name of its own."""
     found: dict[str, Gate] = {}
     unnamed: Counter[str] = Counter()
@@ -39,7 +40,9 @@ def read_gates(entries: Sequence[object], *, key: Sequence[str], problems: Probl
         if not (isinstance(body, dict) and "name" in body):
             unnamed[kind] += 1
         name = kind if unnamed[kind] < 2 else f"{kind}-{unnamed[kind]}"
-        entry = _Entry(body=body, name=name, key=tuple(key), problems=problems, place=(*place, kind))
+        entry = _Entry(
+            body=body, name=name, key=tuple(key), problems=problems, place=(*place, kind), read_metric=read_metric
+        )
         gate = _READERS[kind](entry)
         if gate is not None and gate.name in found:
             problems.add((*entry.place, "name"), f"two gates are called `{gate.name}`", remedy="rename one of them")
@@ -100,6 +103,7 @@ class _Entry:
     key: tuple[str, ...]
     problems: Problems
     place: Place
+    read_metric: Callable[[str], Metric]
 
     def keys(self, shape: type[K]) -> K | None:
         return read_shape(shape, self.body, self.problems, self.place)
@@ -150,7 +154,7 @@ def _drift(entry: _Entry) -> Drift | None:
     keys = entry.keys(_DriftKeys)
     if keys is None:
         return None
-    metric = entry.problems.taken((*entry.place, "metric"), lambda: read_metric(keys.metric))
+    metric = entry.problems.taken((*entry.place, "metric"), lambda: entry.read_metric(keys.metric))
     has_bounds = keys.low is not None or keys.high is not None
     if (keys.within is not None) == has_bounds:
         entry.object_to("needs either `within`, or `from` and `to`", remedy="write, say, `within: 20%`")

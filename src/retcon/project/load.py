@@ -10,7 +10,7 @@ from typing import TypeVar
 from retcon.core.graphs import Graph
 from retcon.core.projects import Project
 from retcon.errors import Problem, ProjectInvalid, Refused
-from retcon.project.model_files import MODELS_FOLDER, KnownNames, model_name, read_model
+from retcon.project.model_files import MODELS_FOLDER, KnownNames, SqlReader, model_name, read_model
 from retcon.project.settings import SETTINGS_FILE, settings_document, settings_of
 from retcon.project.text_files import shown_path
 from retcon.project.yaml_text import YamlDocument
@@ -30,15 +30,18 @@ def find_root(start: Path) -> Path:
     )
 
 
-def load_project(root: Path, environ: Mapping[str, str]) -> Project:
-    """The project in this folder, refused with the problems of all its files at once."""
+def load_project(root: Path, environ: Mapping[str, str], reader: SqlReader | None) -> Project:
+    """The project in this folder, refused with the problems of all its files at once.
+
+    Without a reader no SQL is looked at: enough to tell which models there are, and fast for any number of them.
+    """
     root = root.absolute()
     document = settings_document(root)
     problems: list[Problem] = []
     paths = _named_paths(root, problems)
     settings = _collected(problems, partial(settings_of, document, root, environ))
     known = KnownNames(models=paths, params=_declared(document, "params"), consumers=_declared(document, "consumers"))
-    models = [_collected(problems, partial(read_model, path, root, known)) for path in paths.values()]
+    models = [_collected(problems, partial(read_model, path, root, known, reader)) for path in paths.values()]
     problems += _models_as_sources(document, paths)
     if settings is None or problems:
         raise ProjectInvalid(problems)

@@ -5,22 +5,26 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
 
-from retcon.core.gates import Gate, NotNull, Unique
+from retcon.core.gates import Gate, Metric, NotNull, Unique
 from retcon.core.models import Input, Model, Slicing
+from retcon.core.queries import Batching, Query
 from retcon.core.suggestions import did_you_mean
 from retcon.errors import Problem, ProjectInvalid
 from retcon.project import names
 from retcon.project.fingerprints import fingerprint
 from retcon.project.gate_entries import read_gates
 from retcon.project.model_keys import ModelKeys
-from retcon.project.queries import ReadQuery, read_query
 from retcon.project.shapes import Objection, Problems, read_shape
 from retcon.project.text_files import read_text, shown_path
 from retcon.project.variables import places_with_variables
 from retcon.project.yaml_text import Place, read_yaml
+
+if TYPE_CHECKING:
+    from retcon.project.queries import ReadQuery
 
 MODELS_FOLDER = "models"
 
@@ -65,8 +69,25 @@ def model_name(path: Path, root: Path) -> str:
     return ".".join(parts)
 
 
-def read_model(path: Path, root: Path, known: KnownNames) -> Model:
-    """The model in this file, refused with everything that is wrong in it."""
+class SqlReader(Protocol):
+    """Reads what is SQL in a model's file: `retcon.project.queries` does, or nobody where only the keys matter."""
+
+    def read_query(
+        self,
+        text: str,
+        *,
+        model: str,
+        inputs: Sequence[Input],
+        slicing: Slicing,
+        vouched: bool,
+        may_vary: bool,
+        params: Collection[str],
+    ) -> ReadQuery: ...
+    def read_metric(self, expression: str) -> Metric: ...
+
+
+def read_model(path: Path, root: Path, known: KnownNames, reader: SqlReader | None) -> Model:
+    """The model in this file, refused with everything that is wrong in it; without a reader, its keys alone."""
     name = model_name(path, root)
     shown = shown_path(path, root)
     file = _split(read_text(path, root), shown)
@@ -77,7 +98,7 @@ def read_model(path: Path, root: Path, known: KnownNames) -> Model:
             problems.object_to(place, Objection("holds `${`, which isn't filled in here", remedy=_PARAMS_REMEDY))
     keys = read_shape(ModelKeys, {} if document.value is None else document.value, problems)
     if keys is not None:
-        model = _model(_Header(name=name, path=shown, keys=keys, problems=problems), file, known)
+        model = _model(_Header(name=name, path=shown, keys=keys, problems=problems), file, known, reader)
         if model is not None and not problems.found:
             return model
     raise problems.error()
@@ -121,31 +142,44 @@ class _Header:
     problems: Problems
 
 
-def _model(header: _Header, file: _ModelFile, known: KnownNames) -> Model | None:
+def _model(header: _Header, file: _ModelFile, known: KnownNames, reader: SqlReader | None) -> Model | None:
     keys, problems = header.keys, header.problems
     slicing = keys.slicing(problems)
     inputs = keys.declared_inputs(problems, model=header.name)
-    gates = read_gates(keys.gates, key=keys.key, problems=problems)
+    if reader is None:
+        return _outline(header, file, slicing, inputs) if slicing is not None else None
+    gates = read_gates(keys.gates, key=keys.key, problems=problems, read_metric=reader.read_metric)
     _check_references(header, known)
     if slicing is None or len(inputs) < len(keys.inputs):
         return None  # the query can't be judged without them
-    read = _read_query(header, file, inputs, slicing, known.params)
+    read = _read_query(header, file, inputs, slicing, known.params, reader)
     if read is None:
         return None
     _check_columns(header, gates, read.query.columns)
+    return replace(
+        _outline(header, file, slicing, inputs),
+        query=read.query,
+        batching=read.batching,
+        fingerprint=_fingerprint(keys, inputs, slicing, read.normalised),
+        gates=gates,
+    )
+
+
+def _outline(header: _Header, file: _ModelFile, slicing: Slicing, inputs: tuple[Input, ...]) -> Model:
+    """The model as far as its keys tell."""
+    keys = header.keys
     return Model(
         name=header.name,
         path=header.path,
-        query=read.query,
-        batching=read.batching,
+        query=Query(text=file.sql, references=()),
+        batching=Batching(),
         slicing=slicing,
         inputs=inputs,
-        fingerprint=_fingerprint(keys, inputs, slicing, read.normalised),
+        fingerprint="",
         key=tuple(keys.key),
         columns=tuple(keys.columns.items()),
         after=tuple(keys.after),
         replay=keys.replay.replay(),
-        gates=gates,
         consumers=tuple(keys.consumers),
         description=keys.description.strip(),
         owner=keys.owner,
@@ -160,12 +194,17 @@ def _model(header: _Header, file: _ModelFile, known: KnownNames) -> Model | None
 
 
 def _read_query(
-    header: _Header, file: _ModelFile, inputs: Sequence[Input], slicing: Slicing, params: Collection[str]
+    header: _Header,
+    file: _ModelFile,
+    inputs: Sequence[Input],
+    slicing: Slicing,
+    params: Collection[str],
+    reader: SqlReader,
 ) -> ReadQuery | None:
     if not file.sql.strip():
         header.problems.add_at_line(file.sql_line, "there is no query below the block", remedy="write a SELECT there")
         return None
-    read = read_query(
+    read = reader.read_query(
         file.sql,
         model=header.name,
         inputs=inputs,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from rich.console import RenderableType
 from rich.text import Text
 
-from retcon.cli.figures import counted
 from retcon.cli.views.parts import QUIET, STRONG, bullets, command, facts, name, prose, section, stack, table, title
 from retcon.cli.views.states import state_text
 from retcon.core.runs import Run
@@ -21,7 +20,6 @@ def undone_view(undone: Undone) -> RenderableType:
     done = [f"{', '.join(tables)}: as before the publish, in one step"]
     if emptied:
         done.append(f"{', '.join(emptied)}: had no history before, so it is there without rows")
-    done.append(f"{counted(run.plan.slices, 'slice')} are held until a new plan covers them")
     return stack(
         [
             title("Run", Text(run.id, style=STRONG), state_text(run.state)),

@@ -117,9 +117,7 @@ def _amounts(each: PlannedInput) -> tuple[str, str, str]:
 
 
 def _gates(plan: Plan) -> RenderableType:
-    rows = [(model.name, ", ".join(model.gates) or NONE) for model in plan.models]
-    always = Text("always: schema, outside_scope, empty, parity", style=QUIET)
-    return stack([table((name(), prose()), rows), always])
+    return table((name(), prose()), [(model.name, ", ".join(model.gates)) for model in plan.models])
 
 
 def _consumers(plan: Plan, settings: Settings) -> RenderableType | None:

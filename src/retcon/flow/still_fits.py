@@ -1,0 +1,69 @@
+"""Does a plan still fit? Same code, same settings, and the same content of what it reads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from retcon.core.plans import Origin, Plan, PlannedInput
+from retcon.core.projects import Project
+from retcon.errors import Refused
+from retcon.flow.ports import Tables
+
+
+def require_unchanged_code(plan: Plan, project: Project) -> None:
+    """The plan run is the plan reviewed: same code, same settings."""
+    changed = [
+        f"the code of {planned.name}"
+        for planned in plan.models
+        if planned.name not in project.graph.models
+        or project.graph.models[planned.name].fingerprint != planned.fingerprint
+    ]
+    if plan.settings != project.settings.fingerprint:
+        changed.append("the settings (time zone, params or spark.conf)")
+    if changed:
+        raise Refused(
+            f"{' and '.join(changed)} changed since plan {plan.id} was made",
+            state="nothing was run",
+            next=f"`retcon plan --refresh backfills/{plan.id}.yaml` renews the plan",
+        )
+
+
+def require_unchanged_inputs(
+    plan: Plan, project: Project, tables: Tables, pins: Mapping[str, int | None] | None = None
+) -> None:
+    """Inputs may have changed elsewhere, not in what the plan reads: as they are now, or as they were pinned."""
+    for planned in plan.models:
+        model = project.graph.model(planned.name)
+        times = {i.name: i.time for i in model.inputs}
+        for i in planned.inputs:
+            changed = _changed_slices(plan, i, times.get(i.name), tables, pins or {})
+            if changed:
+                raise Refused(
+                    f"{i.table} changed since plan {plan.id} was made: {changed}",
+                    state="nothing was run",
+                    next=f"`retcon plan --refresh backfills/{plan.id}.yaml` renews the plan",
+                )
+
+
+def _changed_slices(
+    plan: Plan, i: PlannedInput, time: str | None, tables: Tables, pins: Mapping[str, int | None]
+) -> str:
+    """Which of the planned slices of an input differ from the plan; empty if none."""
+    facts = tables.facts(i.table)
+    if facts is None:
+        return "" if i.origin is Origin.RUN else "the table is gone"
+    snapshot_id = pins.get(i.table, facts.snapshot_id)
+    if snapshot_id == i.snapshot_id:
+        return ""
+    grain = plan.models[0].slices.grain
+    own = plan.model(i.table)
+    reads = i.slices - own.slices if i.slices is not None and own is not None else i.slices
+    now = tables.contents(i.table, time=time, grain=grain, snapshot_id=snapshot_id)
+    if now.of(reads).digest == i.content:
+        return ""
+    changed = tables.changed(i.table, time=time, grain=grain, since=i.snapshot_id, until=snapshot_id)
+    if changed is None:
+        return "its history since then is gone"
+    if reads is None:
+        return "it is read whole" if changed.everything or changed.slices else ""
+    return changed.within(reads).text
