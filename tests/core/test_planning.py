@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from retcon.core.graphs import Graph
@@ -16,6 +16,7 @@ from retcon.core.planning import (
     Scope,
     World,
     asked_interval,
+    asked_or_default,
     default_end,
     default_start,
     merged_limits,
@@ -55,26 +56,28 @@ FEW = st.integers(0, 2**12 - 1).map(lambda bits: of(*(o for o in range(12) if bi
 
 @st.composite
 def inputs(draw: st.DrawFn, table: str, number: int) -> Input:
-    timed = draw(st.integers(0, 3)) > 0
+    bits = draw(st.integers(0, 127))
+    timed = bits & 3 > 0
     return an_input(
         table,
         "d" if timed else None,
         name=f"i{number}",
-        lookback=draw(st.integers(0, 3)) if timed else 0,
-        lookahead=draw(st.integers(0, 2)) if timed else 0,
-        on_change=draw(st.sampled_from([OnChange.RESTATE, OnChange.RESTATE, OnChange.IGNORE])),
+        lookback=bits >> 2 & 3 if timed else 0,
+        lookahead=bits >> 4 & 1 if timed else 0,
+        on_change=OnChange.IGNORE if bits >> 5 == 3 else OnChange.RESTATE,
     )
 
 
 @st.composite
 def cases(draw: st.DrawFn) -> Case:
-    names = NAMES[: draw(st.integers(1, 5))]
+    """Up to five models, mostly published, each reading some of those before it."""
+    names = NAMES[: draw(st.integers(2, 5))]
     models: list[Model] = []
     for at, name in enumerate(names):
-        tables = draw(st.lists(st.sampled_from(["raw.s", *names[:at]]), max_size=3))
+        tables = draw(st.lists(st.sampled_from(names[:at] or ["raw.s"]), min_size=1, max_size=2))
         models.append(a_model(name, *(draw(inputs(table, number)) for number, table in enumerate(tables))))
-    asked = {name: draw(FEW) for name in draw(st.sets(st.sampled_from(names), min_size=1, max_size=2))}
-    published = {name: draw(FEW) for name in draw(st.sets(st.sampled_from(names)))}
+    published = {name: draw(FEW) for name in names if draw(st.integers(0, 4))}
+    asked = {name: draw(FEW) for name in draw(st.sets(st.sampled_from(names[:2]), min_size=1))}
     return Case(a_graph(*models), {n: s for n, s in asked.items() if s}, published, draw(st.booleans()))
 
 
@@ -118,6 +121,7 @@ def scope_of(case: Case) -> Scope:
     return spread(case.graph, case.asked, case.published, downstream=case.downstream)
 
 
+@settings(max_examples=120)
 @given(cases())
 def test_a_plan_covers_what_was_asked_and_every_published_slice_that_restates_it(case: Case) -> None:
     scope = scope_of(case)
@@ -127,6 +131,7 @@ def test_a_plan_covers_what_was_asked_and_every_published_slice_that_restates_it
     assert scope.selected == frozenset(case.asked)
 
 
+@settings(max_examples=120)
 @given(cases())
 def test_what_becomes_stale_or_was_never_published_is_listed_once_and_nothing_else(case: Case) -> None:
     covered = covered_by_brute_force(case)
@@ -162,6 +167,14 @@ def test_a_restated_slice_takes_along_the_days_that_look_back_on_it() -> None:
         "m.b": "2026-01-10..2026-01-16",
         "m.c": "2026-01-09..2026-01-16",
     }
+
+
+def test_a_model_that_is_read_whole_and_restates_takes_every_published_slice_along() -> None:
+    graph = a_graph(a_model("m.a", "raw.s"), a_model("m.b", an_input("m.a", None, on_change=OnChange.RESTATE)))
+    published = {"m.b": days("2026-01-01..2026-01-03")}
+    scope = spread(graph, {"m.a": days("2026-01-10")}, published, downstream=True)
+    assert scope.slices["m.b"] == days("2026-01-01..2026-01-03")
+    assert scope.outside == ()
 
 
 def test_a_model_can_not_be_read_by_another_column_than_its_slices() -> None:
@@ -247,6 +260,27 @@ def test_where_the_inputs_do_not_tell_the_range_it_is_asked_for(model: Model) ->
     with pytest.raises(BadArguments, match="where history ends") as refused:
         default_end(model, world(a=of()), NOW)
     assert "--end" in refused.value.next
+
+
+def test_a_date_that_is_left_out_is_the_models_own_and_one_that_leaves_nothing_is_explained() -> None:
+    seen, model = world(a=days("2026-01-03..2026-01-09")), a_model("m.m", "raw.a")
+    first, last = date(2026, 1, 4), date(2026, 1, 8)
+    for start, end, days_meant in (
+        (None, None, (date(2026, 1, 3), date(2026, 1, 9))),
+        (first, None, (first, date(2026, 1, 9))),
+        (None, last, (date(2026, 1, 3), last)),
+        (first, last, (first, last)),
+    ):
+        assert asked_or_default(model, start, end, seen, NOW) == Interval.of_days(*days_meant)
+    with pytest.raises(Refused, match="--start is 2026-01-10, and its inputs hold nothing after 2026-01-09"):
+        asked_or_default(model, date(2026, 1, 10), None, seen, NOW)
+    with pytest.raises(Refused, match="its history begins on 2026-01-03, and --end is 2026-01-02"):
+        asked_or_default(model, None, date(2026, 1, 2), seen, NOW)
+    apart = world(a=days("2026-01-03"), b=days("2026-01-09"))
+    with pytest.raises(Refused, match="its history begins on 2026-01-09, and its inputs hold nothing after 2026-01-03"):
+        asked_or_default(a_model("m.m", "raw.a", "raw.b"), None, None, apart, NOW)
+    with pytest.raises(BadArguments, match="is before --start"):
+        asked_or_default(model, last, first, seen, NOW)
 
 
 def test_nothing_is_planned_before_a_model_begins() -> None:

@@ -159,6 +159,21 @@ def test_a_removed_event_is_found_unless_it_was_the_last(chain: list[RecordedEve
 
 
 @given(CHAINS, st.data())
+def test_a_chain_that_lost_its_beginning_and_was_linked_anew_is_found_by_its_numbers(
+    chain: list[RecordedEvent], data: st.DataObject
+) -> None:
+    assume(len(chain) > 1)
+    kept = chain[data.draw(st.integers(1, len(chain) - 1)) :]
+    previous, forged = GENESIS, []
+    for event in kept:
+        signed = {"run": "r", "number": event.number, "at": event.at, "who": event.who, "kind": event.kind}
+        digest = link_hash(**signed, body=event.body, previous=previous)
+        forged.append(replace(event, previous=previous, hash=digest))
+        previous = digest
+    assert first_broken_link(forged) == 1
+
+
+@given(CHAINS, st.data())
 def test_two_events_that_changed_places_are_found(chain: list[RecordedEvent], data: st.DataObject) -> None:
     assume(len(chain) > 1)
     first = data.draw(st.integers(0, len(chain) - 2))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from retcon.lakehouse.checksums import checksum_sums, checksum_text, row_hash
+from retcon.lakehouse.checksums import checksum_sums, checksum_text, row_hash, shape_of
 from tests.shops import Shop
 
 pytestmark = pytest.mark.spark
@@ -33,7 +33,7 @@ def checksum(spark: SparkSession, rows: list[tuple[Any, ...]]) -> str:
     hashed = frame.select(F.expr(row_hash(frame.schema.fields)).alias("h"))
     low, high = checksum_sums("h")
     [row] = hashed.agg(F.count(F.lit(1)).alias("n"), F.expr(low).alias("l"), F.expr(high).alias("h")).collect()
-    return checksum_text(row["n"], row["l"] or 0, row["h"] or 0)
+    return checksum_text(row["n"], row["l"] or 0, row["h"] or 0, shape_of(frame.schema.fields))
 
 
 text = st.none() | st.sampled_from(["", "a", "b", "ü"])

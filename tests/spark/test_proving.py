@@ -13,7 +13,7 @@ import pytest
 from retcon.core.runs import RunState
 from retcon.errors import BadArguments, GatesFailed, Refused, RetconError
 from retcon.flow.apply import Override, Until
-from tests.shops import Shop
+from tests.shops import Meddling, Shop
 
 pytestmark = pytest.mark.spark
 
@@ -208,3 +208,21 @@ def test_the_log_of_spark_is_kept_and_nothing_of_it_is_shown(shop: Shop, capfd: 
     out, err = capfd.readouterr()
     assert (out, err) == ("", "")
     assert Path(shop.root, ".retcon", "logs").is_dir()
+
+
+def test_production_is_read_only_where_somebody_wrote_since_the_ledger_knew_it(shop: Shop) -> None:
+    shop.open_doors()
+    shop.backfill("mart.orders_usd")
+    shop.sql("INSERT INTO mart.orders_usd VALUES (999, DATE '2026-01-05', 'USD', 'by hand', 7.0)")
+    known: list[set[str]] = []
+
+    def watched(measure: Any, request: Any) -> Any:
+        known.append({slice.label for slice in request.known})
+        return measure(request)
+
+    plan = shop.plan("mart.orders_usd")
+    shop.apply(plan, warehouse=Meddling(shop.workspace.warehouse, "measure", watched))
+    assert known == [{f"2026-01-0{day}" for day in (1, 2, 3, 4, 6, 7, 8)}]
+    old = {s.slice: (s.old_rows, s.old_checksum == s.checksum) for s in shop.workspace.ledger.slices(plan.id)}
+    assert old.pop("2026-01-05") == (13, False)
+    assert set(old.values()) == {(12, True)}

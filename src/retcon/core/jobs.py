@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from retcon.core.gates import Metric
+from retcon.core.measures import SliceMeasure
 from retcon.core.models import Model
 from retcon.core.runs import RunTable, StagedSlice
-from retcon.core.slices import SliceSet
+from retcon.core.slices import Slice, SliceSet
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,6 +63,8 @@ class MeasureRequest:
     not_null: tuple[str, ...]
     staged: int
     production: int | None
+    known: Mapping[Slice, SliceMeasure]
+    """What the ledger has of production and is still true: needn't be read again."""
 
 
 @dataclass(frozen=True, kw_only=True)

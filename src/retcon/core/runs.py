@@ -397,12 +397,13 @@ class Tally:
 
 @dataclass(frozen=True, kw_only=True)
 class PublishedSlice:
-    """The newest publish of one slice that still stands."""
+    """The newest publish of one slice that still stands, and what was measured of it then."""
 
     slice: str
     run: str
     rows: int
     checksum: str
+    metrics: Mapping[str, str | None] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,6 +15,7 @@ from retcon.core.gates import (
     SCHEMA,
     Evidence,
     Finding,
+    Metric,
     Unique,
     Verdict,
     judge,
@@ -22,7 +23,7 @@ from retcon.core.gates import (
     not_null_columns,
 )
 from retcon.core.jobs import MeasureRequest
-from retcon.core.measures import TableMeasures
+from retcon.core.measures import SliceMeasure, TableMeasures
 from retcon.core.models import Model
 from retcon.core.plans import PlannedModel
 from retcon.core.runs import Judged, ProvenSlice, ProvingBegan, Run, RunTable
@@ -89,15 +90,44 @@ def _request(run: Run, planned: PlannedModel, context: Context) -> MeasureReques
             state="what was staged there is lost; production is untouched",
             next=f"somebody dropped it: `retcon cancel {run.id}`, then plan again",
         )
+    metrics = metrics_of(model.gates)
+    base = run.tables[planned.name].base_snapshot
     return MeasureRequest(
         model=model,
         table=planned.name,
         slices=planned.slices,
-        metrics=metrics_of(model.gates),
+        metrics=metrics,
         not_null=not_null_columns(model.gates),
         staged=head,
-        production=run.tables[planned.name].base_snapshot,
+        production=base,
+        known=_known(planned, model, base, metrics, context) if base is not None else {},
     )
+
+
+def _known(
+    planned: PlannedModel, model: Model, base: int, metrics: tuple[Metric, ...], context: Context
+) -> dict[Slice, SliceMeasure]:
+    """Production's measures that the ledger has and that are still true: nobody wrote to the slice since."""
+    if not all(metric.is_additive for metric in metrics):
+        return {}  # the total of an average must be taken over the rows themselves
+    grain = planned.slices.grain
+    published = [
+        (Slice(grain, grain.parse(label)), held)
+        for label, held in context.ledger.published_slices(planned.name).items()
+        if all(metric.expression in held.metrics for metric in metrics)
+    ]
+    found: dict[Slice, SliceMeasure] = {}
+    for name in {held.run for _, held in published}:
+        earlier = context.ledger.run(name)
+        since = earlier.tables[planned.name].published_snapshot if earlier is not None else None
+        changed = context.tables.changed(planned.name, time=model.slicing.by, grain=grain, since=since, until=base)
+        if since is None or changed is None or changed.everything:
+            continue
+        for slice, held in published:
+            if held.run == name and slice in planned.slices and slice not in changed.slices and held.rows:
+                values = {key: None if text is None else Decimal(text) for key, text in held.metrics.items()}
+                found[slice] = SliceMeasure(rows=held.rows, checksum=held.checksum, metrics=values)
+    return found
 
 
 def _declared(

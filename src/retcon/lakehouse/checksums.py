@@ -16,6 +16,7 @@ from pyspark.sql.types import (
 )
 
 from retcon.core.queries import quoted
+from retcon.core.tables import digest_of
 
 _BITS_IN_A_MASK = 62
 
@@ -64,6 +65,16 @@ def checksum_sums(hash_column: str) -> tuple[str, str]:
     return f"sum({name} & 4294967295L)", f"sum(shiftrightunsigned({name}, 32))"
 
 
-def checksum_text(rows: int, low: int, high: int) -> str:
-    """Count and sums as one word."""
-    return f"{rows:x}-{low:x}-{high:x}"
+def checksum_text(rows: int, low: int, high: int, shape: str) -> str:
+    """Count, sums and shape as one word: checksums of differently shaped rows are never equal by chance."""
+    return f"{rows:x}-{low:x}-{high:x}-{shape}"
+
+
+def shape_of(fields: Sequence[StructField]) -> str:
+    """A short hash of the columns' names and types: int 0, false and 1970-01-01 hash alike."""
+    return digest_of(f"{field.name.lower()}:{field.dataType.simpleString()}" for field in fields)[:8]
+
+
+def has_shape(checksum: str, shape: str) -> bool:
+    """Was this checksum taken over rows of this shape?"""
+    return checksum.rpartition("-")[2] == shape

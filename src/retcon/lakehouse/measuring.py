@@ -18,7 +18,14 @@ from retcon.core.measures import SliceMeasure, TableMeasures
 from retcon.core.queries import quoted
 from retcon.core.slices import Slice, SliceSet
 from retcon.errors import Refused
-from retcon.lakehouse.checksums import checksum_sums, checksum_text, is_floating, row_hash
+from retcon.lakehouse.checksums import (
+    checksum_sums,
+    checksum_text,
+    has_shape,
+    is_floating,
+    row_hash,
+    shape_of,
+)
 from retcon.lakehouse.predicates import slice_predicate
 from retcon.lakehouse.scoped_reads import ScopedReads
 from retcon.lakehouse.sessions import first_line
@@ -26,7 +33,6 @@ from retcon.lakehouse.staging import confined
 
 _SIDE, _SLICE, _HASH, _WHOLE = "__retcon_side", "__retcon_slice", "__retcon_hash", "__retcon_whole"
 _STAGED, _PRODUCTION = 1, 0
-_EMPTY = checksum_text(0, 0, 0)
 TOLERANCE = 1e-9
 """Relative difference of floating-point results that a different order of summing explains."""
 
@@ -39,10 +45,15 @@ class Measuring:
 
     def measure(self, request: MeasureRequest) -> tuple[TableMeasures, TableMeasures]:
         """The measures of the staged slices, and of the same slices in production."""
-        sides = [(_STAGED, request.staged)]
-        if request.production is not None:
-            sides.append((_PRODUCTION, request.production))
-        frames = [self._side(request, side, snapshot) for side, snapshot in sides]
+        staged_rows = self._reads.frame(_table_read(request, request.staged, request.slices))
+        fields = _hashed_fields(staged_rows, request.model.volatile)
+        shape = shape_of(fields)
+        known = {slice: measure for slice, measure in request.known.items() if has_shape(measure.checksum, shape)}
+        unknown = SliceSet.of(request.slices.grain, (s.ordinal for s in request.slices if s not in known))
+        frames = [_side(staged_rows, _STAGED, fields)]
+        if request.production is not None and unknown:
+            old_rows = self._reads.frame(_table_read(request, request.production, unknown))
+            frames.append(_side(old_rows, _PRODUCTION, fields))
         union = reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), frames)
         try:
             rows = _aggregated(union, request).collect()
@@ -52,11 +63,15 @@ class Measuring:
                 state="everything is staged, nothing is proven; production is untouched",
                 next="mend the metric or the column names under `gates:`, then `retcon apply` again",
             ) from error
-        staged = _collected([row for row in rows if row[_SIDE] == _STAGED], request)
-        production = _collected([row for row in rows if row[_SIDE] == _PRODUCTION], request)
-        zero = SliceMeasure(rows=0, checksum=_EMPTY, nulls={}, metrics={m.expression: None for m in request.metrics})
+        staged = _collected([row for row in rows if row[_SIDE] == _STAGED], request, shape)
+        production = _collected([row for row in rows if row[_SIDE] == _PRODUCTION], request, shape)
+        empty = checksum_text(0, 0, 0, shape)
+        zero = SliceMeasure(rows=0, checksum=empty, nulls={}, metrics={m.expression: None for m in request.metrics})
         every = {slice: staged.slices.get(slice, zero) for slice in request.slices}
-        return TableMeasures(slices=every, totals=staged.totals), production
+        return (
+            TableMeasures(slices=every, totals=staged.totals),
+            _with_known(production, known, request) if known else production,
+        )
 
     def duplicates(self, request: MeasureRequest, gate: Unique) -> Mapping[Slice, int]:
         """Rows too many for these columns, and rows with a NULL in them, by slice."""
@@ -87,26 +102,22 @@ class Measuring:
         by = request.model.slicing.by
         alone = confined(
             self._reads.compute(job), by, slice_predicate(by, "date", job.slices), cuts=job.model.filters_output
-        ).cache()
-        try:
-            fields = _hashed_fields(alone, request.model.volatile)
-            low, high = checksum_sums(_HASH)
-            row = (
-                alone.withColumn(_HASH, F.expr(row_hash(fields)))
-                .agg(F.count(F.lit(1)).alias("n"), F.expr(low).alias("low"), F.expr(high).alias("high"))
-                .collect()[0]
-            )
-            if checksum_text(row["n"], row["low"] or 0, row["high"] or 0) == checksum:
-                return ""
-            staged = self._reads.frame(_table_read(request, request.staged, job.slices))
-            return _difference(alone, staged, fields)
-        finally:
-            alone.unpersist()
+        )
+        fields = _hashed_fields(alone, request.model.volatile)
+        low, high = checksum_sums(_HASH)
+        row = (
+            alone.withColumn(_HASH, F.expr(row_hash(fields)))
+            .agg(F.count(F.lit(1)).alias("n"), F.expr(low).alias("low"), F.expr(high).alias("high"))
+            .collect()[0]
+        )
+        if checksum_text(row["n"], row["low"] or 0, row["high"] or 0, shape_of(fields)) == checksum:
+            return ""
+        staged = self._reads.frame(_table_read(request, request.staged, job.slices))
+        return _difference(alone, staged, fields)
 
-    def _side(self, request: MeasureRequest, side: int, snapshot: int) -> DataFrame:
-        frame = self._reads.frame(_table_read(request, snapshot, request.slices))
-        hashed = F.expr(row_hash(_hashed_fields(frame, request.model.volatile)))
-        return frame.select(F.lit(side).alias(_SIDE), hashed.alias(_HASH), "*")
+
+def _side(frame: DataFrame, side: int, fields: list[StructField]) -> DataFrame:
+    return frame.select(F.lit(side).alias(_SIDE), F.expr(row_hash(fields)).alias(_HASH), "*")
 
 
 def _table_read(request: MeasureRequest, snapshot: int, slices: SliceSet | None) -> Read:
@@ -137,7 +148,13 @@ def _aggregated(frame: DataFrame, request: MeasureRequest) -> DataFrame:
     return keyed.groupingSets(sets, _SIDE, _SLICE).agg(*measures, F.grouping(_SLICE).alias(_WHOLE))
 
 
-def _collected(rows: list[Row], request: MeasureRequest) -> TableMeasures:
+def _with_known(read: TableMeasures, known: Mapping[Slice, SliceMeasure], request: MeasureRequest) -> TableMeasures:
+    """What was read and what the ledger knows, together."""
+    slices = {**known, **read.slices}
+    return TableMeasures(slices=slices, totals={m.expression: _sum(slices, m.expression) for m in request.metrics})
+
+
+def _collected(rows: list[Row], request: MeasureRequest, shape: str) -> TableMeasures:
     slices: dict[Slice, SliceMeasure] = {}
     totals: dict[str, Decimal | None] = {}
     for row in rows:
@@ -147,7 +164,7 @@ def _collected(rows: list[Row], request: MeasureRequest) -> TableMeasures:
             continue
         slices[Slice.of(request.slices.grain, row[_SLICE])] = SliceMeasure(
             rows=row["rows"],
-            checksum=checksum_text(row["rows"], row["low"] or 0, row["high"] or 0),
+            checksum=checksum_text(row["rows"], row["low"] or 0, row["high"] or 0, shape),
             nulls={column: row[f"null_{at}"] for at, column in enumerate(request.not_null)},
             metrics=metrics,
         )

@@ -174,8 +174,8 @@ class IcebergMetadata:
         catalog = self._catalog()
         if table is None or catalog is None or str(table.metadata.table_uuid) != uuid:
             return False
-        # A branch is work as well: that of another run which found this table made already.
-        if table.metadata.current_snapshot_id is not None or table.metadata.refs:
+        # Main, or the branch of another run which found this table made already.
+        if table.metadata.refs:
             return False
         catalog.drop_table(name)
         return True

@@ -170,7 +170,14 @@ def published_slices(connection: Connection, model: str) -> dict[str, PublishedS
     """Per slice, the newest publish that stands."""
     newness = func.row_number().over(partition_by=SLICES.c.slice, order_by=RUNS.c.publish_order.desc())
     standing = (
-        select(SLICES.c.slice, SLICES.c.run_id, SLICES.c.rows, SLICES.c.checksum, newness.label("newness"))
+        select(
+            SLICES.c.slice,
+            SLICES.c.run_id,
+            SLICES.c.rows,
+            SLICES.c.checksum,
+            SLICES.c.metrics,
+            newness.label("newness"),
+        )
         .join(RUNS, RUNS.c.id == SLICES.c.run_id)
         .where(SLICES.c.model == model, RUNS.c.state == RunState.PUBLISHED)
         .subquery()
@@ -179,7 +186,13 @@ def published_slices(connection: Connection, model: str) -> dict[str, PublishedS
         select(standing).where(standing.c.newness == 1, standing.c.checksum.is_not(None)).order_by(standing.c.slice)
     )
     return {
-        row.slice: PublishedSlice(slice=row.slice, run=row.run_id, rows=row.rows, checksum=row.checksum)
+        row.slice: PublishedSlice(
+            slice=row.slice,
+            run=row.run_id,
+            rows=row.rows,
+            checksum=row.checksum,
+            metrics={name: new for name, (_, new) in _metrics(row.metrics).items()},
+        )
         for row in connection.execute(newest)
     }
 
