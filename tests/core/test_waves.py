@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from retcon.core.slices import SliceSet
-from retcon.core.waves import WAVE_BYTES, cut_waves, cut_waves_by_files
+from retcon.core.waves import WAVE_BYTES, cut_waves
 from tests.core.examples import DAY, NEAR_SETS, of
 
 MOST = st.none() | st.integers(1, 7)
@@ -28,7 +28,7 @@ LIMIT = 20
 
 
 def cut(slices: SliceSet, reads: Reads, most: int | None, contiguous: bool) -> tuple[SliceSet, ...]:
-    return cut_waves_by_files(slices, most=most, contiguous=contiguous, files_of=reads.__getitem__, limit=LIMIT)
+    return cut_waves(slices, most=most, contiguous=contiguous, files_of=reads.__getitem__, limit=LIMIT)
 
 
 def bytes_read(ordinals: Iterable[int], reads: Reads) -> int:
@@ -81,7 +81,7 @@ def test_without_limits_given_a_wave_holds_four_gigabytes() -> None:
     def a_gigabyte(ordinal: int) -> dict[Hashable, int]:
         return {ordinal: WAVE_BYTES // 4}
 
-    waves = cut_waves_by_files(SliceSet.span(DAY, 0, 8), most=None, contiguous=False, files_of=a_gigabyte)
+    waves = cut_waves(SliceSet.span(DAY, 0, 8), most=None, contiguous=False, files_of=a_gigabyte)
     assert [len(wave) for wave in waves] == [4, 4, 1]
 
 
@@ -97,12 +97,14 @@ def test_slices_that_read_the_same_big_file_share_a_wave() -> None:
 
 
 def test_no_slices_make_no_waves() -> None:
-    assert cut_waves_by_files(of(), most=None, contiguous=True, files_of=lambda _: {}) == ()
+    assert cut_waves(of(), most=None, contiguous=True, files_of=lambda _: {}) == ()
 
 
 @given(NEAR_SETS, st.lists(st.integers(0, 12), min_size=41, max_size=41), MOST, st.booleans())
 def test_slices_that_share_nothing_are_cut_by_their_own_bytes(
     slices: SliceSet, sizes: list[int], most: int | None, contiguous: bool
 ) -> None:
-    waves = cut_waves(slices, most=most, contiguous=contiguous, bytes_of=sizes.__getitem__, limit=LIMIT)
+    waves = cut_waves(
+        slices, most=most, contiguous=contiguous, files_of=lambda ordinal: {ordinal: sizes[ordinal]}, limit=LIMIT
+    )
     assert waves == cut(slices, [{n: size} for n, size in enumerate(sizes)], most, contiguous)

@@ -45,7 +45,7 @@ from retcon.core.projects import Catalog
 from retcon.core.slices import Grain, SliceSet
 from retcon.core.tables import Changed, Column
 from retcon.core.tables import PartitionField as Cut
-from retcon.errors import Fault
+from retcon.errors import Fault, Refused
 from retcon.lakehouse.metadata import IcebergMetadata, spark_type
 from tests.lakehouse.lakes import Lake, days, entry, rows, utc
 
@@ -274,7 +274,13 @@ def test_a_table_read_whole_or_by_an_unknown_column_has_no_slices(lake: Lake) ->
 def test_a_table_without_snapshots_holds_nothing(lake: Lake) -> None:
     lake.by_day("raw.t")
     assert lake.contents("raw.t").of(None).files == 0
-    assert lake.contents("raw.t", at=4711).files == ()
+
+
+def test_a_snapshot_that_is_gone_is_never_taken_for_an_empty_one(lake: Lake) -> None:
+    lake.by_day("raw.t")
+    lake.append("raw.t", "2026-01-01")
+    with pytest.raises(Refused, match="snapshot 4711 of raw.t is gone"):
+        lake.contents("raw.t", at=4711)
 
 
 def test_contents_are_those_of_the_snapshot_asked_for(lake: Lake) -> None:

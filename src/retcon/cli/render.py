@@ -64,7 +64,7 @@ def _rendering(workspace: Workspace, model: Model, interval: Interval) -> Render
         SliceSet.covering(model.grain, interval),
         most=model.replay.wave if model.batching.is_sliceable else 1,
         contiguous=model.needs_contiguous_waves,
-        bytes_of=lambda _: 0,
+        files_of=lambda _: {},
     )
     facts = {i.table: workspace.tables.facts(i.table) for i in model.inputs}
     snapshots = {table: found.snapshot_id if found is not None else None for table, found in facts.items()}

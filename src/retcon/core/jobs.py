@@ -73,7 +73,6 @@ class PublishRequest:
 
     run: str
     table: RunTable
-    by: str
     slices: SliceSet
     branch: str
     tag: str

@@ -14,7 +14,7 @@ from retcon.core.plans import Origin, Outside, PlannedInput, PlannedModel, Role
 from retcon.core.projects import Limits, Source
 from retcon.core.slices import SliceSet
 from retcon.core.tables import TableContents, TableFacts
-from retcon.core.waves import cut_waves_by_files
+from retcon.core.waves import cut_waves
 from retcon.errors import BadArguments, Refused
 
 
@@ -162,7 +162,7 @@ def plan_model(model: Model, scope: Scope, graph: Graph, world: World, now: date
         name=model.name,
         role=Role.SELECTED if model.name in scope.selected else Role.DOWNSTREAM,
         slices=slices,
-        waves=cut_waves_by_files(
+        waves=cut_waves(
             slices,
             most=1 if one_by_one else wave or model.replay.wave,
             contiguous=model.needs_contiguous_waves,

@@ -11,19 +11,6 @@ WAVE_BYTES = 4 * 1024**3
 
 
 def cut_waves(
-    slices: SliceSet, *, most: int | None, contiguous: bool, bytes_of: Callable[[int], int], limit: int = WAVE_BYTES
-) -> tuple[SliceSet, ...]:
-    """Waves of slices that share nothing of what they read."""
-    return cut_waves_by_files(
-        slices,
-        most=most,
-        contiguous=contiguous,
-        files_of=lambda ordinal: {ordinal: bytes_of(ordinal)},
-        limit=limit,
-    )
-
-
-def cut_waves_by_files(
     slices: SliceSet,
     *,
     most: int | None,

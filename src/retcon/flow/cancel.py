@@ -9,7 +9,12 @@ from retcon.flow.ports import Clock, Ledger, Tables
 
 def cancel(run: Run, reason: str, ledger: Ledger, tables: Tables, *, clock: Clock, who: str) -> Run:
     """Its branches go, and so do the tables that were made for it and that nobody wrote."""
-    if run.state in (RunState.PUBLISHING, RunState.PUBLISHED, RunState.ROLLED_BACK):
+    if run.state is RunState.PUBLISHING:
+        raise Refused(
+            f"run {run.id} is being published: whether that took place must be settled first",
+            next=f"`retcon apply {run.id}` settles it",
+        )
+    if run.state in (RunState.PUBLISHED, RunState.ROLLED_BACK):
         raise Refused(
             f"run {run.id} is {run.state.value.replace('_', ' ')}: only a run that isn't published can be cancelled",
             next=f"`retcon rollback {run.id} --reason …` undoes a publish",

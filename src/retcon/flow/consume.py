@@ -8,6 +8,7 @@ from retcon.core.models import Input
 from retcon.core.runs import Consumed, Run
 from retcon.core.slices import SliceSet
 from retcon.core.tables import digest_of
+from retcon.errors import Refused
 from retcon.flow.context import Context
 
 
@@ -40,7 +41,12 @@ def _recorded(run: Run, model: str, context: Context) -> dict[str, str]:
 def _content(
     i: Input, slices: SliceSet, snapshot_id: int | None, recorded: Mapping[str, Mapping[str, str]], context: Context
 ) -> str:
-    held = context.contents(i.table, i.time, slices.grain, snapshot_id)
+    try:
+        held = context.contents(i.table, i.time, slices.grain, snapshot_id)
+    except Refused:
+        # Expired while the run was under way. What was read is staged and proven; what it was can't be named any
+        # more, so the slice will count as stale.
+        return f"expired:{snapshot_id}"
     if i.time is None:
         return f"files:{held.of(None).digest}"
     reads = i.read_by(slices)

@@ -86,7 +86,7 @@ class Planner:
         first = graph.models[selected[0]]
         return Plan(
             id=plan_id(ask.now, first, ask.suffix),
-            reason=ask.reason.strip(),
+            reason=_printable(ask.reason),
             created=ask.now,
             by=ask.by,
             request=Request(
@@ -204,6 +204,11 @@ class Planner:
                 columns[name] = output
         if problems:
             raise ProjectInvalid(problems)
+
+
+def _printable(reason: str) -> str:
+    """The reason without signs that no text file brings back as they were."""
+    return "".join(sign if sign.isprintable() or sign == "\n" else " " for sign in reason).strip()
 
 
 def _with_planned(world: World, model: Model, slices: SliceSet) -> World:

@@ -38,12 +38,11 @@ def publish(run: Run, context: Context) -> Run:
     return run
 
 
-def publish_request(run: Run, planned: PlannedModel, context: Context) -> PublishRequest:
+def publish_request(run: Run, planned: PlannedModel) -> PublishRequest:
     """One table's share."""
     return PublishRequest(
         run=run.id,
         table=run.tables[planned.name],
-        by=context.model(planned).slicing.by,
         slices=planned.slices,
         branch=run.plan.branch,
         tag=tag_before(run.id),
@@ -52,7 +51,7 @@ def publish_request(run: Run, planned: PlannedModel, context: Context) -> Publis
 
 def _prepare(run: Run, planned: PlannedModel, context: Context) -> PointerSwap:
     _require_unmoved(run, planned, context)
-    return context.warehouse.prepare_publish(publish_request(run, planned, context))
+    return context.warehouse.prepare_publish(publish_request(run, planned))
 
 
 def _require_unmoved(run: Run, planned: PlannedModel, context: Context) -> None:

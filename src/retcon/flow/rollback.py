@@ -26,7 +26,7 @@ class Undone:
 def roll_back(run: Run, reason: str, context: Context) -> Undone:
     """Every table back to where it was before the publish; later reads of it are listed as stale."""
     require_possible(run, reason, context.project, context.tables, context.clock())
-    swaps = [context.warehouse.prepare_rollback(publish_request(run, planned, context)) for planned in run.plan.models]
+    swaps = [context.warehouse.prepare_rollback(publish_request(run, planned)) for planned in run.plan.models]
     event = RolledBack(reason=reason.strip(), snapshots={swap.table: swap.snapshot_id for swap in swaps})
     undone = context.ledger.roll_back(run.id, event, swaps, at=context.clock(), who=context.who)
     return Undone(run=undone, stale=_readers(run, context.ledger))

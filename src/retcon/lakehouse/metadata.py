@@ -31,7 +31,7 @@ from retcon.core.projects import Catalog
 from retcon.core.runs import StagedSlice
 from retcon.core.slices import Grain, SliceSet
 from retcon.core.tables import Changed, Column, PartitionField, TableContents, TableFacts, TableFile
-from retcon.errors import Fault
+from retcon.errors import Fault, Refused
 
 _MICROSECONDS_A_DAY = 86_400_000_000
 _SPARK_NAMES = {"long": "bigint", "timestamptz": "timestamp", "timestamp": "timestamp_ntz", "uuid": "string"}
@@ -84,8 +84,14 @@ class IcebergMetadata:
         """The table's files at a snapshot, each with the slices it may hold rows of."""
         table = self._load(name)
         snapshot = table.metadata.snapshot_by_id(snapshot_id) if table is not None and snapshot_id is not None else None
-        if table is None or snapshot is None:
+        if table is None or snapshot_id is None:
             return TableContents(grain=grain)
+        if snapshot is None:
+            raise Refused(
+                f"snapshot {snapshot_id} of {name} is gone",
+                state="what it held can't be told any more",
+                next="it was expired or the table was made again: `retcon plan --refresh` plans on what is there now",
+            )
         spans = _Spans(table, time)
         files: list[TableFile] = []
         null_rows = 0

@@ -81,7 +81,8 @@ class Publishing:
     def _expression(self, table: Any, request: PublishRequest) -> Any:
         """The run's slices as one Iceberg expression: ranges for neighbours, lists for the rest, as a balanced tree."""
         iceberg = self._spark._jvm.org.apache.iceberg.expressions.Expressions  # type: ignore[union-attr] # set on a live session
-        column = table.schema().caseInsensitiveFindField(request.by).name()
+        # A table that retcon writes is partitioned by its slice column alone.
+        column = table.schema().findColumnName(table.spec().fields().get(0).sourceId())
         label = request.slices.grain.label
         ranges = request.slices.ranges()
         terms = [
