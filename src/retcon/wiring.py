@@ -82,13 +82,13 @@ class Workspace:
     def spark(self) -> SparkSession:
         from retcon.lakehouse.sessions import start_session
 
-        return start_session(self.project.settings, self.environ)
+        return start_session(self.outline.settings, self.environ)
 
     @cached_property
     def warehouse(self) -> Warehouse:
         from retcon.lakehouse.warehouse import SparkWarehouse
 
-        return SparkWarehouse(self.spark, self.project.settings.catalog.name)
+        return SparkWarehouse(self.spark, self.outline.settings.catalog.name)
 
     @property
     def planner(self) -> Planner:
@@ -139,12 +139,12 @@ class Workspace:
             if part is not None:
                 part.close()
 
-    def context(self, watch: Watch, *, max_active: int = 2) -> Context:
-        """What a run needs; starts Spark."""
+    def context(self, watch: Watch, *, max_active: int = 2, project: Project | None = None) -> Context:
+        """What a run needs; starts Spark. A rollback needs no model's SQL: it works on the outline."""
         from retcon.flow.context import Context
 
         return Context(
-            project=self.project,
+            project=project or self.project,
             ledger=self.ledger,
             tables=self.tables,
             warehouse=self.warehouse,

@@ -113,7 +113,7 @@ def test_a_commit_into_the_scope_is_named_and_nothing_moves(workshop: Workshop) 
     workshop.lake.append("mart.a", "2026-01-06", "2026-01-04")
     before = location(workshop)
     warehouse = Swaps(workshop)
-    with pytest.raises(Conflict, match=r"mart\.a: 2026-01-04 were written by others") as conflict:
+    with pytest.raises(Conflict, match=r"mart\.a: 2026-01-04 changed by others") as conflict:
         publish(run, context_of(workshop, warehouse))
     assert f"snapshot {workshop.lake.current('mart.a')} (append)" in conflict.value.message
     assert location(workshop) == before
@@ -145,7 +145,7 @@ def test_a_commit_between_preparing_and_swapping_makes_it_look_again(workshop: W
 
 def test_a_commit_into_the_scope_between_preparing_and_swapping_is_found(workshop: Workshop) -> None:
     run = proven(workshop)
-    with pytest.raises(Conflict, match=r"2026-01-05 were written by others"):
+    with pytest.raises(Conflict, match=r"2026-01-05 changed by others"):
         publish(
             run, context_of(workshop, Swaps(workshop, lambda _: workshop.lake.append("mart.a", "2026-01-05") and None))
         )

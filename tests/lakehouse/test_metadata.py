@@ -279,7 +279,7 @@ def test_a_table_without_snapshots_holds_nothing(lake: Lake) -> None:
 def test_a_snapshot_that_is_gone_is_never_taken_for_an_empty_one(lake: Lake) -> None:
     lake.by_day("raw.t")
     lake.append("raw.t", "2026-01-01")
-    with pytest.raises(Refused, match="snapshot 4711 of raw.t is gone"):
+    with pytest.raises(Refused, match=r"snapshot 4711 of raw\.t is gone"):
         lake.contents("raw.t", at=4711)
 
 

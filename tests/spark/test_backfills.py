@@ -89,6 +89,33 @@ def test_an_append_to_another_slice_meanwhile_survives(any_shop: Shop) -> None:
     assert any_shop.production("mart.revenue") == any_shop.rows(RECOMPUTED_REVENUE)
 
 
+def test_rolling_back_keeps_what_others_committed_while_the_run_was_staged(any_shop: Shop) -> None:
+    any_shop.open_doors()
+    any_shop.backfill()
+    plan = any_shop.plan("mart.orders_usd", start="2026-01-03", end="2026-01-04")
+    any_shop.apply(plan, until=Until.PROVEN)
+    any_shop.sql("INSERT INTO mart.orders_usd VALUES (9999, DATE '2026-01-07', 'USD', 'late', 1.0)")
+    before = any_shop.production("mart.orders_usd")
+    run = any_shop.apply(plan)
+    assert any_shop.rows(f"SELECT * FROM mart.orders_usd VERSION AS OF 'retcon_before_{run.id}'") == before
+    any_shop.rollback(run)
+    assert any_shop.production("mart.orders_usd") == before
+
+
+def test_what_the_run_read_of_its_own_tables_must_be_as_it_was(any_shop: Shop) -> None:
+    any_shop.open_doors()
+    any_shop.edit(
+        "mart.revenue", "mart.orders_usd: {time: order_date}", "mart.orders_usd: {time: order_date, lookback: 2}"
+    )
+    any_shop.edit("mart.revenue", "FROM mart.orders_usd\n", "FROM mart.orders_usd WHERE amount_usd > 0\n")
+    any_shop.backfill("+mart.revenue", allow_missing_source=True)
+    plan = any_shop.plan("mart.orders_usd", start="2026-01-05", end="2026-01-06")
+    any_shop.apply(plan, until=Until.PROVEN)
+    any_shop.sql("INSERT INTO mart.orders_usd VALUES (9999, DATE '2026-01-03', 'USD', 'late', 1.0)")
+    with pytest.raises(Conflict, match=r"mart\.orders_usd: 2026-01-03 "):
+        any_shop.apply(plan)
+
+
 def test_a_commit_into_the_scope_is_named_and_refuses_the_publish(any_shop: Shop) -> None:
     any_shop.open_doors()
     any_shop.backfill()

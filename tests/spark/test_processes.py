@@ -85,3 +85,11 @@ def test_the_demo_repairs_ninety_days_and_leaves_a_working_project(
     assert text.count('"published"') >= 2
     assert '"rolled_back"' in text
     assert run(["check", "--project", str(project)]) == 0
+
+
+def test_no_setting_of_the_catalog_stands_on_the_command_line_of_the_jvm(shop: Shop) -> None:
+    spark = shop.workspace.spark
+    java = spark._jvm.java.lang.ProcessHandle.current().pid()  # type: ignore[union-attr] # set on a live session
+    shown = subprocess.run(["ps", "-ww", "-o", "args=", "-p", str(java)], capture_output=True, text=True, check=True)
+    assert "pyspark-shell" in shown.stdout
+    assert "spark.sql.catalog" not in shown.stdout

@@ -226,3 +226,11 @@ def test_production_is_read_only_where_somebody_wrote_since_the_ledger_knew_it(s
     old = {s.slice: (s.old_rows, s.old_checksum == s.checksum) for s in shop.workspace.ledger.slices(plan.id)}
     assert old.pop("2026-01-05") == (13, False)
     assert set(old.values()) == {(12, True)}
+
+
+def test_a_gate_that_was_reviewed_cant_be_left_out_afterwards(shop: Shop) -> None:
+    shop.open_doors()
+    plan = shop.plan("mart.orders_usd")
+    shop.edit("mart.orders_usd", "  - not_null: [amount_usd]\n", "")
+    with pytest.raises(Refused, match=r"the gates of mart\.orders_usd \(not_null left out\)"):
+        shop.apply(plan)

@@ -38,7 +38,7 @@ def rollback(
     found = run_named(run, workspace.teller)
     require_possible(found, reason, workspace.outline, workspace.tables, workspace.clock())
     terminal.say("starting Spark…")
-    undone = roll_back(found, reason, workspace.context(lambda _: None))
+    undone = roll_back(found, reason, workspace.context(lambda _: None, project=workspace.outline))
     terminal.report(lambda: undone_result(undone), lambda: undone_view(undone))
 
 

@@ -181,7 +181,7 @@ def _drift_findings(gate: Drift, evidence: Evidence) -> tuple[list[Finding], str
             findings.append(
                 Finding(slice=slice.label, text=f"{expression} {percent(change)}, {_bounds(gate)} expected")
             )
-    total = relative_change(evidence.production.totals.get(expression), evidence.staged.totals.get(expression))
+    total = _total_change(gate.metric, evidence)
     if total is not None and not _within(gate, total):
         findings.insert(
             0, Finding(slice=None, text=f"{expression} {percent(total)} in total, {_bounds(gate)} expected")
@@ -193,6 +193,18 @@ def _drift_findings(gate: Drift, evidence: Evidence) -> tuple[list[Finding], str
     if new:
         parts.append(f"{new:,} slices new")
     return findings, ", ".join(parts)
+
+
+def _total_change(metric: Metric, evidence: Evidence) -> Decimal | None:
+    """Old and new over the slices that have both: a slice that is new would pass for growth."""
+    name = metric.expression
+    old = {s: v for s, measure in evidence.production.slices.items() if (v := measure.metrics.get(name)) is not None}
+    if metric.is_additive:
+        new = {s: v for s in old if s in evidence.staged.slices and (v := evidence.staged.slices[s].metrics.get(name))}
+        return relative_change(sum(old.values(), Decimal(0)), sum(new.values(), Decimal(0))) if old else None
+    if set(old) != set(evidence.staged.slices):
+        return None
+    return relative_change(evidence.production.totals.get(name), evidence.staged.totals.get(name))
 
 
 def _within(gate: Drift, change: Decimal) -> bool:

@@ -88,7 +88,7 @@ def _go_on(run: Run, context: Context, until: Until, override: Override) -> Run:
             case RunState.FAILED:
                 # The gates in the project may have been mended since.
                 run = _proven_or_failed(prove(run, context), context, override)
-            case RunState.PROVEN if until is not Until.PUBLISHED:
+            case RunState.PROVEN | RunState.PUBLISHING if until is not Until.PUBLISHED:
                 return run
             case RunState.PROVEN | RunState.PUBLISHING:
                 run = publish(run, context)

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from retcon.core.runs import Cancelled, Run, RunState
+from retcon.core.runs import Cancelled, PublishRefused, Run, RunState
 from retcon.errors import Refused
 from retcon.flow.ports import Clock, Ledger, Tables
 
 
 def cancel(run: Run, reason: str, ledger: Ledger, tables: Tables, *, clock: Clock, who: str) -> Run:
     """Its branches go, and so do the tables that were made for it and that nobody wrote."""
-    if run.state is RunState.PUBLISHING:
-        raise Refused(
-            f"run {run.id} is being published: whether that took place must be settled first",
-            next=f"`retcon apply {run.id}` settles it",
-        )
     if run.state in (RunState.PUBLISHED, RunState.ROLLED_BACK):
         raise Refused(
             f"run {run.id} is {run.state.value.replace('_', ' ')}: only a run that isn't published can be cancelled",
             next=f"`retcon rollback {run.id} --reason …` undoes a publish",
         )
+    if run.state is RunState.PUBLISHING:
+        # Swap and state move in one transaction: while the ledger says publishing, nothing is visible.
+        run = ledger.record(run.id, PublishRefused(why=f"cancelled: {reason}"), at=clock(), who=who)
     if run.state is not RunState.CANCELLED:
         run = ledger.record(run.id, Cancelled(reason=reason), at=clock(), who=who)
     # After the record, so that a crash in between leaves a cancelled run whose clean-up can be called again.

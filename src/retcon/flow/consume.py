@@ -10,12 +10,14 @@ from retcon.core.slices import SliceSet
 from retcon.core.tables import digest_of
 from retcon.errors import Refused
 from retcon.flow.context import Context
+from retcon.flow.standing import standing_at
 
 
 def consumed_by(run: Run, context: Context) -> tuple[Consumed, ...]:
     """One entry per planned slice and input."""
     snapshots = context.snapshots(run)
-    recorded = {name: _recorded(run, name, context) for name in context.project.graph.models}
+    read = {i.table for planned in run.plan.models for i in planned.inputs}
+    recorded = {name: _recorded(run, name, context) for name in read if name in context.project.graph.models}
     return tuple(
         Consumed(
             model=planned.name,
@@ -32,8 +34,10 @@ def consumed_by(run: Run, context: Context) -> tuple[Consumed, ...]:
 
 
 def _recorded(run: Run, model: str, context: Context) -> dict[str, str]:
-    """The checksum of each slice of a model as this run sees it: its own slices, else the published ones."""
-    published = {label: slice.checksum for label, slice in context.ledger.published_slices(model).items()}
+    """The checksum of each slice of a model as this run read it: its own slices, else published ones that it saw."""
+    table = run.tables.get(model)
+    at = table.base_snapshot if table is not None else run.pins.get(model)
+    published = {slice.label: held.checksum for slice, held in standing_at(context, model, at).items()}
     own = {s.slice: s.checksum for s in context.ledger.slices(run.id, model) if s.checksum is not None}
     return {**published, **own}
 

@@ -60,7 +60,7 @@ def job_of(
 ) -> Job:
     """The computation of these slices from these snapshots."""
     return Job(
-        name=f"{run.id}_{model.short_name}_{name}",
+        name=f"{run.id}_{model.name.replace('.', '__')}_{name}",
         model=model,
         slices=slices,
         reads={i.name: read_of(i, slices, snapshots) for i in model.inputs},

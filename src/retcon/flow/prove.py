@@ -31,6 +31,7 @@ from retcon.core.slices import Slice, SliceSet
 from retcon.errors import Refused
 from retcon.flow.context import Context, job_of
 from retcon.flow.ports import Progress
+from retcon.flow.standing import standing_at
 
 Pair = tuple[str | None, str | None]
 
@@ -100,33 +101,22 @@ def _request(run: Run, planned: PlannedModel, context: Context) -> MeasureReques
         not_null=not_null_columns(model.gates),
         staged=head,
         production=base,
-        known=_known(planned, model, base, metrics, context) if base is not None else {},
+        known=_known(planned, base, metrics, context) if base is not None else {},
     )
 
 
 def _known(
-    planned: PlannedModel, model: Model, base: int, metrics: tuple[Metric, ...], context: Context
+    planned: PlannedModel, base: int, metrics: tuple[Metric, ...], context: Context
 ) -> dict[Slice, SliceMeasure]:
     """Production's measures that the ledger has and that are still true: nobody wrote to the slice since."""
     if not all(metric.is_additive for metric in metrics):
         return {}  # the total of an average must be taken over the rows themselves
-    grain = planned.slices.grain
-    published = [
-        (Slice(grain, grain.parse(label)), held)
-        for label, held in context.ledger.published_slices(planned.name).items()
-        if all(metric.expression in held.metrics for metric in metrics)
-    ]
     found: dict[Slice, SliceMeasure] = {}
-    for name in {held.run for _, held in published}:
-        earlier = context.ledger.run(name)
-        since = earlier.tables[planned.name].published_snapshot if earlier is not None else None
-        changed = context.tables.changed(planned.name, time=model.slicing.by, grain=grain, since=since, until=base)
-        if since is None or changed is None or changed.everything:
-            continue
-        for slice, held in published:
-            if held.run == name and slice in planned.slices and slice not in changed.slices and held.rows:
-                values = {key: None if text is None else Decimal(text) for key, text in held.metrics.items()}
-                found[slice] = SliceMeasure(rows=held.rows, checksum=held.checksum, metrics=values)
+    for slice, held in standing_at(context, planned.name, base).items():
+        is_told = all(metric.expression in held.metrics for metric in metrics)
+        if slice in planned.slices and is_told and held.rows:
+            values = {name: None if text is None else Decimal(text) for name, text in held.metrics.items()}
+            found[slice] = SliceMeasure(rows=held.rows, checksum=held.checksum, metrics=values)
     return found
 
 

@@ -18,6 +18,11 @@ def require_unchanged_code(plan: Plan, project: Project) -> None:
         if planned.name not in project.graph.models
         or project.graph.models[planned.name].fingerprint != planned.fingerprint
     ]
+    for planned in plan.models:
+        model = project.graph.models.get(planned.name)
+        gone = [name for name in planned.gates if model is not None and name not in model.gate_names]
+        if gone:
+            changed.append(f"the gates of {planned.name} ({', '.join(gone)} left out)")
     if plan.settings != project.settings.fingerprint:
         changed.append("the settings (time zone, params or spark.conf)")
     if changed:

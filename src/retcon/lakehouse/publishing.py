@@ -53,9 +53,10 @@ class Publishing:
             raise _publish_error(error, request) from error
         except PySparkException as error:
             raise Conflict(f"{request.table.table}: {error}", state=_UNTOUCHED) from error
-        if request.table.base_snapshot is not None and not table.refs().containsKey(request.tag):
-            # In the publish's own metadata: the old version is named at the moment it becomes old.
-            transaction.manageSnapshots().createTag(request.tag, request.table.base_snapshot).commit()
+        before = transaction.startMetadata().currentSnapshot()
+        if before is not None and not table.refs().containsKey(request.tag):
+            # In the publish's own metadata: what readers had until now, commits of others meanwhile included.
+            transaction.manageSnapshots().createTag(request.tag, before.snapshotId()).commit()
         return self._written(table, transaction, request)
 
     def prepare_rollback(self, request: PublishRequest) -> PointerSwap:
@@ -70,12 +71,22 @@ class Publishing:
                 next=f"`retcon rollback {request.run}` again lists what it was",
             )
         transaction = table.newTransaction()
-        if request.table.base_snapshot is None:
-            deletion = transaction.newDelete().deleteFromRowFilter(self._expression(table, request))
-            deletion.set("retcon.rollback", request.run).commit()
-        else:
-            # Moving the ref back, never adding the old files again: a path that was once deleted must not return.
-            transaction.manageSnapshots().rollbackTo(request.table.base_snapshot).commit()
+        before = current.parentId()
+        try:
+            if before is None:
+                deletion = transaction.newDelete().deleteFromRowFilter(self._expression(table, request))
+                deletion.set("retcon.rollback", request.run).commit()
+            else:
+                # To the publish's own parent, which holds what others committed while the run was staged. The ref is
+                # moved, the old files are never added again: a path that was once deleted must not return.
+                transaction.manageSnapshots().rollbackTo(before).commit()
+        except Py4JJavaError as error:
+            reason = str(error.java_exception.getMessage()).splitlines()[0][:300]
+            raise Refused(
+                f"{request.table.table} can't be rolled back: {reason}",
+                state="nothing was rolled back",
+                next="if its old snapshot was expired, plan a new correction instead",
+            ) from error
         return self._written(table, transaction, request)
 
     def _expression(self, table: Any, request: PublishRequest) -> Any:

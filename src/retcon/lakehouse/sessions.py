@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 import os
+import shlex
 import sys
+import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -58,13 +60,11 @@ def start_session(settings: Settings, environ: Mapping[str, str]) -> SparkSessio
     running = SparkSession.getActiveSession()
     if running is not None:
         return _beside(running, conf)
-    builder = SparkSession.builder.appName(f"retcon {settings.name}").master(settings.spark.master)
-    for key, value in conf.items():
-        builder = builder.config(key, value)
+    conf |= {"spark.app.name": f"retcon {settings.name}", "spark.master": settings.spark.master}
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    with _java_speaks_to(logs / "java.log"):
+    with _java_speaks_to(logs / "java.log"), _handed_over(conf):
         try:
-            return builder.getOrCreate()
+            return SparkSession.builder.getOrCreate()
         except Exception as error:
             raise Fault(
                 f"Spark didn't start: {first_line(error)}",
@@ -139,6 +139,33 @@ def _jdbc(uri: str) -> dict[str, str]:
     if parts.password:
         settings["jdbc.password"] = unquote(parts.password)
     return settings
+
+
+@contextmanager
+def _handed_over(conf: Mapping[str, str]) -> Iterator[None]:
+    """Settings for the JVM in a file that only this user can read: PySpark would put them, passwords included, on the
+    JVM's command line, where everybody on the machine sees them.
+    """
+    handle, path = tempfile.mkstemp(prefix="retcon-", suffix=".properties")
+    kept = os.environ.get("PYSPARK_SUBMIT_ARGS")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.writelines(f"{_escaped(key)}={_escaped(value)}\n" for key, value in conf.items())
+        os.environ["PYSPARK_SUBMIT_ARGS"] = f"--properties-file {shlex.quote(path)} pyspark-shell"
+        yield
+    finally:
+        os.unlink(path)
+        os.environ.pop("PYSPARK_SUBMIT_ARGS", None)
+        if kept is not None:
+            os.environ["PYSPARK_SUBMIT_ARGS"] = kept
+
+
+def _escaped(text: str) -> str:
+    """As Java's properties files want it."""
+    marked = str(text).replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")
+    for sign in "=:#! ":
+        marked = marked.replace(sign, "\\" + sign)
+    return marked
 
 
 @contextmanager

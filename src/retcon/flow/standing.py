@@ -1,0 +1,27 @@
+"""What the ledger knows of a table, as far as it is still true at a snapshot."""
+
+from __future__ import annotations
+
+from retcon.core.runs import PublishedSlice
+from retcon.core.slices import Slice
+from retcon.flow.context import Context
+
+
+def standing_at(context: Context, model: str, snapshot_id: int | None) -> dict[Slice, PublishedSlice]:
+    """The published slices of a model that nobody wrote to between their publish and this snapshot."""
+    if snapshot_id is None:
+        return {}
+    by, grain = context.project.graph.models[model].slicing.by, context.project.graph.models[model].grain
+    published = context.ledger.published_slices(model)
+    found: dict[Slice, PublishedSlice] = {}
+    for name in {held.run for held in published.values()}:
+        run = context.ledger.run(name)
+        since = run.tables[model].published_snapshot if run is not None and model in run.tables else None
+        changed = context.tables.changed(model, time=by, grain=grain, since=since, until=snapshot_id)
+        if since is None or changed is None or changed.everything:
+            continue
+        for label, held in published.items():
+            slice = Slice(grain, grain.parse(label))
+            if held.run == name and slice not in changed.slices:
+                found[slice] = held
+    return found
