@@ -32,6 +32,8 @@ class Job:
     reads: Mapping[str, Read]
     """By the input's name in the model."""
     parameters: Mapping[str, object]
+    bytes: int | None = None
+    """What it reads, where that is known."""
 
 
 @dataclass(frozen=True, kw_only=True)

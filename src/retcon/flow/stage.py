@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import monotonic
 
 from retcon.core.jobs import Job, StagedWave
@@ -61,12 +61,22 @@ def stage(run: Run, context: Context) -> Run:
         snapshots = context.snapshots(run)
         model = context.model(planned)
         waves = [
-            _Wave(planned=p, number=n, slices=s, job=job_of(run, model, s, snapshots, context, f"w{n}"))
+            _Wave(
+                planned=p, number=n, slices=s, job=_sized(job_of(run, model, s, snapshots, context, f"w{n}"), context)
+            )
             for p, n, s in _waves(run)
             if p.name == planned.name and (p.name, n) not in done
         ]
         _run_waves(run, context, waves, tally, look_first=resuming)
     return context.record(run, StagingDone())
+
+
+def _sized(job: Job, context: Context) -> Job:
+    held = (
+        context.contents(read.table, read.time, job.slices.grain, read.snapshot_id).of(read.slices).bytes
+        for read in job.reads.values()
+    )
+    return replace(job, bytes=sum(held))
 
 
 def _waves(run: Run) -> list[tuple[PlannedModel, int, SliceSet]]:

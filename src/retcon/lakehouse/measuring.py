@@ -79,7 +79,7 @@ class Measuring:
         keys = [F.col(quoted(column)) for column in gate.columns]
         if by.lower() in {column.lower() for column in gate.columns}:
             frame = self._reads.frame(_table_read(request, request.staged, request.slices))
-            first = F.first(F.col(quoted(by)))
+            first = F.min(F.col(quoted(by)))
         else:
             # The key may also stand in a slice that this run doesn't touch: look at the whole table.
             frame = self._reads.frame(_table_read(request, request.staged, None))

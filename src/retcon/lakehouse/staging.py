@@ -20,6 +20,9 @@ from retcon.lakehouse.scoped_reads import ScopedReads
 from retcon.lakehouse.sessions import first_line
 
 _OUTSIDE = "retcon-row-outside-its-wave:"
+_SMALL_WAVE = 256 * 1024**2
+_FEW_FILES = 200
+"""2,200 open files ran out of 4 GB."""
 
 
 class Staging:
@@ -65,8 +68,7 @@ class Staging:
         frame = confined(self._reads.compute(job), by, wave, cuts=job.model.filters_output)
         writer = frame.writeTo(f"{self._full(target.table)}.{quoted(f'branch_{target.branch}')}")
         options = {
-            # The fanout writer holds a file open per slice and ran out of memory at 2,200 of them.
-            "fanout-enabled": "false",
+            "fanout-enabled": str(_fits_in_memory(job)).lower(),
             "snapshot-property.retcon.run": target.run,
             "snapshot-property.retcon.model": job.model.name,
             "snapshot-property.retcon.wave": str(target.wave),
@@ -119,6 +121,11 @@ class Staging:
                     files[table] = files.get(table, 0) + _result_files(node, values)
             break
         return files
+
+
+def _fits_in_memory(job: Job) -> bool:
+    """May a file be held open per slice? That saves sorting the rows, and holds what is written in memory."""
+    return job.bytes is not None and job.bytes <= _SMALL_WAVE and len(job.slices) <= _FEW_FILES
 
 
 def confined(frame: DataFrame, by: str, wave: str, *, cuts: bool) -> DataFrame:
