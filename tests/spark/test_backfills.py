@@ -137,7 +137,7 @@ def test_a_commit_between_preparing_and_swapping_is_seen_before_anything_moves(a
     days = iter(["2026-01-07", "2026-01-04"])
 
     def somebody_writes_first(publish: Any, *args: Any, **kwargs: Any) -> Any:
-        any_shop.sql(f"INSERT INTO mart.revenue VALUES (DATE '{next(days)}', 'XXX', 1, 1.0)")
+        any_shop.sql(f"INSERT INTO mart.revenue VALUES (DATE '{next(days)}', 'ZZZ', 1, 1.0)")
         return publish(*args, **kwargs)
 
     before = any_shop.files("mart.orders_usd")
@@ -155,12 +155,12 @@ def test_a_swap_lost_to_a_harmless_commit_is_tried_again(any_shop: Shop) -> None
 
     def somebody_writes_once(publish: Any, *args: Any, **kwargs: Any) -> Any:
         for day in days:
-            any_shop.sql(f"INSERT INTO mart.revenue VALUES (DATE '{day}', 'XXX', 1, 1.0)")
+            any_shop.sql(f"INSERT INTO mart.revenue VALUES (DATE '{day}', 'ZZZ', 1, 1.0)")
         return publish(*args, **kwargs)
 
     run = any_shop.apply(plan, ledger=Meddling(any_shop.workspace.ledger, "publish", somebody_writes_once))
     assert run.state is RunState.PUBLISHED
-    assert any_shop.sql("SELECT orders FROM mart.revenue WHERE currency = 'XXX'") == [(1,)]
+    assert any_shop.sql("SELECT orders FROM mart.revenue WHERE currency = 'ZZZ'") == [(1,)]
 
 
 def test_rolling_back_restores_every_table_and_names_what_read_it(any_shop: Shop) -> None:
@@ -188,7 +188,7 @@ def test_rolling_back_a_first_publish_empties_its_slices_and_keeps_the_table(any
 def test_a_rollback_is_refused_with_the_list_of_what_landed_later(any_shop: Shop) -> None:
     any_shop.open_doors()
     run = any_shop.backfill()
-    any_shop.sql("INSERT INTO mart.revenue VALUES (DATE '2026-01-20', 'XXX', 1, 1.0)")
+    any_shop.sql("INSERT INTO mart.revenue VALUES (DATE '2026-01-20', 'ZZZ', 1, 1.0)")
     before = any_shop.production("mart.orders_usd")
     with pytest.raises(Conflict, match=r"mart\.revenue: snapshot \d+ \(append\)"):
         any_shop.rollback(run)
@@ -213,3 +213,34 @@ def test_the_ledger_keeps_rows_bytes_files_checksums_and_consumption_per_slice(a
         assert wave.scans, "what Spark scanned is recorded"
         for scan in wave.scans:
             assert 0 < scan.scanned_files == scan.scope_files <= scan.table_files
+
+
+def test_consumption_says_what_was_read_not_what_came_later(shop: Shop) -> None:
+    shop.open_doors()
+    shop.backfill()
+    plan = shop.plan("mart.revenue")
+    shop.apply(plan, until=Until.PROVEN)
+    shop.edit("mart.orders_usd", "o.amount * r.rate", "o.amount * r.rate * 1.1")
+    shop.backfill("mart.orders_usd", downstream=False)
+    shop.apply(plan)
+    later = shop.backfill("mart.revenue")
+    before, after = (
+        {(c.slice, c.content) for c in shop.workspace.ledger.consumption(run)} for run in (plan.id, later.id)
+    )
+    assert len(before) == len(after) == 8
+    assert not before & after, "the first one read the orders from before"
+
+
+def test_a_run_that_died_while_publishing_shows_nothing_and_can_be_given_up(any_shop: Shop) -> None:
+    any_shop.open_doors()
+    plan = any_shop.plan()
+
+    def dies(publish: Any, *args: Any, **kwargs: Any) -> Any:
+        raise SystemExit("killed")
+
+    with pytest.raises(SystemExit):
+        any_shop.apply(plan, ledger=Meddling(any_shop.workspace.ledger, "publish", dies))
+    assert any_shop.apply(plan, until=Until.PROVEN).state is RunState.PUBLISHING
+    assert not any_shop.production("mart.revenue")
+    assert any_shop.cancel(any_shop.open(plan)).state is RunState.CANCELLED
+    assert not any_shop.sql("SHOW TABLES IN mart")

@@ -15,6 +15,7 @@ from urllib.parse import unquote, urlsplit
 from pyspark.sql import SparkSession
 
 from retcon.core.projects import Catalog, Settings
+from retcon.core.queries import quoted
 from retcon.errors import Fault
 from retcon.lakehouse.jars import kept_jars
 from retcon.lakehouse.java import check_java
@@ -59,7 +60,7 @@ def start_session(settings: Settings, environ: Mapping[str, str]) -> SparkSessio
     )
     running = SparkSession.getActiveSession()
     if running is not None:
-        return _beside(running, conf)
+        return _beside(running, conf, settings.catalog.name)
     conf |= {"spark.app.name": f"retcon {settings.name}", "spark.master": settings.spark.master}
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     with _java_speaks_to(logs / "java.log"), _handed_over(conf):
@@ -74,13 +75,15 @@ def start_session(settings: Settings, environ: Mapping[str, str]) -> SparkSessio
             ) from error
 
 
-def _beside(running: SparkSession, conf: Mapping[str, str]) -> SparkSession:
+def _beside(running: SparkSession, conf: Mapping[str, str], catalog: str) -> SparkSession:
     """A session of its own in the Spark that already runs here, as in a notebook: with its own catalog and settings."""
     session = running.newSession()
     for key, value in conf.items():
         # Catalogs aren't registered settings, and so never count as modifiable, though they are.
         if key.startswith("spark.sql.catalog.") or session.conf.isModifiable(key):
             session.conf.set(key, value)
+    # A catalog takes its settings from whichever session is active when it is first asked for: let that be this one.
+    session.sql(f"USE {quoted(catalog)}")
     return session
 
 
