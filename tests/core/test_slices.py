@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, date, datetime, timedelta, timezone
+from datetime import date, datetime, timedelta, timezone
 from itertools import pairwise
 
 import pytest
@@ -120,12 +120,6 @@ def test_leap_days_and_year_ends_are_counted_as_the_calendar_has_them(first: str
     slices = SliceSet.covering(DAY, interval)
     assert slices == SliceSet.span(DAY, day(first), day(last))
     assert len(slices) == count
-
-
-@given(NEAR_SETS, st.integers(0, 40 * 24))
-def test_slices_that_have_begun_are_those_whose_start_has_passed(slices: SliceSet, hours: int) -> None:
-    moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(hours=hours)
-    assert slices.without_after(moment) == of(*(s.ordinal for s in slices if s.interval.start <= moment))
 
 
 @pytest.mark.parametrize("ordinals", [(2, 1), (1, 1), (1, 3, 2)])

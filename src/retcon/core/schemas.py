@@ -9,7 +9,8 @@ from retcon.core.models import Model
 from retcon.core.tables import Column, TableFacts
 from retcon.errors import Refused
 
-_TIME_TYPES = ("date", "timestamp", "timestamp_ntz")
+TIME_TYPES = ("date", "timestamp", "timestamp_ntz")
+"""What an input's `time` may be, as Spark spells it."""
 
 
 def require_table_fits(model: Model, facts: TableFacts | None, output: tuple[str, ...] | None) -> None:
@@ -106,7 +107,7 @@ def require_time_columns(model: Model, facts: Mapping[str, TableFacts]) -> None:
         if i.time is None or table is None:
             continue
         column = table.column(i.time)
-        if column is not None and column.type not in _TIME_TYPES:
+        if column is not None and column.type not in TIME_TYPES:
             raise Refused(
                 f"{model.path}: {i.table}.{i.time} is {column.type}, and a time column is a date or a timestamp",
                 next="name another column as `time`, or leave it out to read the table whole",

@@ -130,11 +130,6 @@ class SliceSet:
         spans = (range(first - back, last + ahead + 1) for first, last in self.ranges())
         return SliceSet.of(self.grain, (ordinal for span in spans for ordinal in span))
 
-    def without_after(self, moment: datetime) -> SliceSet:
-        """Those that have begun by the moment."""
-        last = self.grain.ordinal(moment)
-        return SliceSet(self.grain, tuple(o for o in self.ordinals if o <= last))
-
     def __iter__(self) -> Iterator[Slice]:
         return (Slice(self.grain, ordinal) for ordinal in self.ordinals)
 

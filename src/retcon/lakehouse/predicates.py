@@ -10,8 +10,6 @@ from retcon.core.slices import Grain, SliceSet
 MOST_IN_A_LIST = 200
 """Above this, Iceberg stops pruning manifests and files by an IN list."""
 
-TIME_TYPES = ("date", "timestamp", "timestamp_ntz")
-
 
 def slice_predicate(column: str, type: str, slices: SliceSet) -> str:
     """SQL that holds for exactly the rows of these slices: ranges for neighbours, lists for the rest."""

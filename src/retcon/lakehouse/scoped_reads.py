@@ -10,8 +10,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 from retcon.core.jobs import Job, Read
 from retcon.core.queries import patched, quoted_name
+from retcon.core.schemas import TIME_TYPES
 from retcon.errors import Refused
-from retcon.lakehouse.predicates import TIME_TYPES, slice_predicate
+from retcon.lakehouse.predicates import slice_predicate
 from retcon.lakehouse.sessions import first_line
 
 MARK = "retcon"
