@@ -154,11 +154,12 @@ class IcebergMetadata:
     def find_wave(self, target: WaveTarget, slices: SliceSet, by: str) -> StagedWave | None:
         """What a wave has committed to its run's branch, found by the marks in the snapshot's summary."""
         table = self._load(target.table)
-        at = self.head(target.table, target.branch)
-        if table is None or at is None:
+        # The branch's head of this very load: other waves commit to the branch meanwhile.
+        ref = table.metadata.refs.get(target.branch) if table is not None else None
+        if table is None or ref is None:
             return None
         marks = {"retcon.run": target.run, "retcon.wave": str(target.wave), "retcon.slices": slices.text}
-        for snapshot in _back_to(table, at, None):
+        for snapshot in _back_to(table, ref.snapshot_id, None):
             if snapshot is None or snapshot.summary is None:
                 return None
             properties = snapshot.summary.additional_properties
