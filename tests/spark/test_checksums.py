@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from retcon.lakehouse.checksums import checksum_sums, checksum_text, row_hash, shape_of
+from retcon.lakehouse.measuring import _metric, _number, _summed_scale
 from tests.shops import Shop
 
 pytestmark = pytest.mark.spark
@@ -111,3 +113,26 @@ def test_checksums_tell_apart(spark: SparkSession, left: list[Any], right: list[
 )
 def test_checksums_take_for_the_same(spark: SparkSession, left: list[Any], right: list[Any]) -> None:
     assert checksum(spark, left) == checksum(spark, right)
+
+
+LARGEST = 10**18 - 1
+
+
+@given(values=st.lists(st.none() | st.integers(-LARGEST, LARGEST), max_size=6), scale=st.sampled_from([0, 2, 18]))
+@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
+def test_sums_of_decimals_are_exact(spark: SparkSession, values: list[int | None], scale: int) -> None:
+    decimals = [None if value is None else Decimal(value).scaleb(-scale) for value in values]
+    frame = spark.sql(
+        f"SELECT inline(from_json(:rows, 'ARRAY<STRUCT<Amount: DECIMAL(18,{scale})>>'))",
+        args={"rows": json.dumps([{"Amount": None if d is None else f"{d:f}"} for d in decimals])},
+    )
+    assert _summed_scale("SUM( amount )", frame) == scale
+    [row] = frame.agg(_metric("SUM( amount )", scale).cast("string").alias("sum")).collect()
+    there = [decimal for decimal in decimals if decimal is not None]
+    assert _number(row["sum"], "SUM( amount )", scale) == (sum(there) if there else None)
+
+
+@pytest.mark.parametrize("metric", ["sum(x)", "sum(d + 1)", "avg(d)", "sum(wide)", "sum(gone)", "sum(d) / 2"])
+def test_other_metrics_are_left_to_spark(spark: SparkSession, metric: str) -> None:
+    frame = spark.sql("SELECT 1.5D AS x, CAST(1 AS DECIMAL(14,2)) AS d, CAST(1 AS DECIMAL(38,2)) AS wide")
+    assert _summed_scale(metric, frame) is None

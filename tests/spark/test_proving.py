@@ -44,7 +44,11 @@ def test_a_drift_beyond_its_bound_stops_the_run_and_an_override_is_on_record(sho
     assert overrides == {"mart.orders_usd": "prices doubled", "mart.revenue": "prices doubled there too"}
 
 
-def test_duplicates_and_null_keys_are_counted_and_refused(shop: Shop) -> None:
+@pytest.mark.parametrize("many", [0, 1_000_000], ids=["grouped by slice", "shuffled"])
+def test_duplicates_and_null_keys_are_counted_and_refused(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch, many: int
+) -> None:
+    monkeypatch.setattr("retcon.lakehouse.measuring._MANY_ROWS", many)
     shop.open_doors()
     shop.sql("INSERT INTO raw.orders SELECT * FROM raw.orders WHERE order_id IN (1, 9)")
     shop.sql("INSERT INTO raw.orders VALUES (NULL, DATE '2026-01-04', 'USD', 'x', 1)")

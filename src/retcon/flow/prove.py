@@ -124,7 +124,11 @@ def _declared(
     request: MeasureRequest, staged: TableMeasures, production: TableMeasures, context: Context
 ) -> list[Verdict]:
     gates = request.model.gates
-    duplicates = {gate.name: context.warehouse.duplicates(request, gate) for gate in gates if isinstance(gate, Unique)}
+    duplicates = {
+        gate.name: context.warehouse.duplicates(request, gate, staged.rows)
+        for gate in gates
+        if isinstance(gate, Unique)
+    }
     evidence = Evidence(model=request.model.name, staged=staged, production=production, duplicates=duplicates)
     return [judge(gate, evidence) for gate in gates]
 

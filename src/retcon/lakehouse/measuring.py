@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
 from decimal import Decimal, InvalidOperation
 from functools import reduce
+from typing import Any
 
+from pyspark import SparkContext
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructField
+from pyspark.sql.types import DecimalType, StructField
 
 from retcon.core.gates import Unique
 from retcon.core.jobs import Job, MeasureRequest, Read
@@ -33,6 +36,10 @@ from retcon.lakehouse.staging import confined
 
 _SIDE, _SLICE, _HASH, _WHOLE = "__retcon_side", "__retcon_slice", "__retcon_hash", "__retcon_whole"
 _STAGED, _PRODUCTION = 1, 0
+_PLAIN_SUM = re.compile(r"sum\(\s*(\w+)\s*\)", re.IGNORECASE)
+_DIGITS_IN_A_LONG = 18
+_MANY_ROWS = 1_000_000
+"""From here on, grouping without a shuffle is worth a task for each slice."""
 TOLERANCE = 1e-9
 """Relative difference of floating-point results that a different order of summing explains."""
 
@@ -40,8 +47,9 @@ TOLERANCE = 1e-9
 class Measuring:
     """Measures slices of a table, and of a computation that wasn't written anywhere."""
 
-    def __init__(self, reads: ScopedReads) -> None:
+    def __init__(self, reads: ScopedReads, grouped: Callable[[], ScopedReads]) -> None:
         self._reads = reads
+        self._grouped = grouped
 
     def measure(self, request: MeasureRequest) -> tuple[TableMeasures, TableMeasures]:
         """The measures of the staged slices, and of the same slices in production."""
@@ -55,16 +63,17 @@ class Measuring:
             old_rows = self._reads.frame(_table_read(request, request.production, unknown))
             frames.append(_side(old_rows, _PRODUCTION, fields))
         union = reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), frames)
+        scales = [_summed_scale(metric.expression, union) for metric in request.metrics]
         try:
-            rows = _aggregated(union, request).collect()
+            rows = _aggregated(union, request, scales).collect()
         except AnalysisException as error:
             raise Refused(
                 f"{request.model.path}: a gate can't be computed: {first_line(error)}",
                 state="everything is staged, nothing is proven; production is untouched",
                 next="mend the metric or the column names under `gates:`, then `retcon apply` again",
             ) from error
-        staged = _collected([row for row in rows if row[_SIDE] == _STAGED], request, shape)
-        production = _collected([row for row in rows if row[_SIDE] == _PRODUCTION], request, shape)
+        staged = _collected([row for row in rows if row[_SIDE] == _STAGED], request, scales, shape)
+        production = _collected([row for row in rows if row[_SIDE] == _PRODUCTION], request, scales, shape)
         empty = checksum_text(0, 0, 0, shape)
         zero = SliceMeasure(rows=0, checksum=empty, nulls={}, metrics={m.expression: None for m in request.metrics})
         every = {slice: staged.slices.get(slice, zero) for slice in request.slices}
@@ -73,12 +82,13 @@ class Measuring:
             _with_known(production, known, request) if known else production,
         )
 
-    def duplicates(self, request: MeasureRequest, gate: Unique) -> Mapping[Slice, int]:
-        """Rows too many for these columns, and rows with a NULL in them, by slice."""
+    def duplicates(self, request: MeasureRequest, gate: Unique, rows: int) -> Mapping[Slice, int]:
+        """Rows too many for these columns, and rows with a NULL in them, by slice; `rows` are known to be staged."""
         by = request.model.slicing.by
         keys = [F.col(quoted(column)) for column in gate.columns]
         if by.lower() in {column.lower() for column in gate.columns}:
-            frame = self._reads.frame(_table_read(request, request.staged, request.slices))
+            reads = self._grouped() if rows >= _MANY_ROWS else self._reads
+            frame = reads.frame(_table_read(request, request.staged, request.slices))
             first = F.min(F.col(quoted(by)))
         else:
             # The key may also stand in a slice that this run doesn't touch: look at the whole table.
@@ -130,14 +140,25 @@ def _hashed_fields(frame: DataFrame, volatile: tuple[str, ...]) -> list[StructFi
     return sorted(fields, key=lambda field: field.name.lower())
 
 
-def _aggregated(frame: DataFrame, request: MeasureRequest) -> DataFrame:
+def _summed_scale(metric: str, frame: DataFrame) -> int | None:
+    """The scale of the decimals that the metric sums up, where they fit into a long; None for any other metric."""
+    summed = _PLAIN_SUM.fullmatch(metric)
+    kinds = {field.name.lower(): field.dataType for field in frame.schema.fields}
+    kind = kinds.get(summed[1].lower()) if summed is not None else None
+    return kind.scale if isinstance(kind, DecimalType) and kind.precision <= _DIGITS_IN_A_LONG else None
+
+
+def _aggregated(frame: DataFrame, request: MeasureRequest, scales: list[int | None]) -> DataFrame:
     low, high = checksum_sums(_HASH)
     measures: list[SparkColumn] = [
         F.count(F.lit(1)).alias("rows"),
         F.expr(low).alias("low"),
         F.expr(high).alias("high"),
         *(F.count_if(F.col(quoted(c)).isNull()).alias(f"null_{at}") for at, c in enumerate(request.not_null)),
-        *(F.expr(f"CAST({m.expression} AS STRING)").alias(f"metric_{at}") for at, m in enumerate(request.metrics)),
+        *(
+            _metric(metric.expression, scale).cast("string").alias(f"metric_{at}")
+            for at, (metric, scale) in enumerate(zip(request.metrics, scales, strict=True))
+        ),
     ]
     by = F.col(quoted(request.model.slicing.by)).alias(_SLICE)
     keyed = frame.select("*", by)
@@ -148,17 +169,41 @@ def _aggregated(frame: DataFrame, request: MeasureRequest) -> DataFrame:
     return keyed.groupingSets(sets, _SIDE, _SLICE).agg(*measures, F.grouping(_SLICE).alias(_WHOLE))
 
 
+def _metric(expression: str, scale: int | None) -> SparkColumn:
+    """The metric; a sum of decimals in units of their last digit, which is exact and costs a third."""
+    if scale is None:
+        return F.expr(expression)
+    column = F.expr(expression[expression.index("(") + 1 : -1])
+    unscaled = _unscaled(column)
+    high, low = F.sum(F.shiftright(unscaled, 32)), F.sum(unscaled.bitwiseAND(F.lit(0xFFFFFFFF)))
+    return high.cast("decimal(20,0)") * F.lit(1 << 32).cast("decimal(10,0)") + low.cast("decimal(20,0)")
+
+
+def _unscaled(decimal: SparkColumn) -> SparkColumn:
+    """A decimal of at most 18 digits as the long that it is stored as. Spark has this expression, but no name for it;
+    its own `sum` of more than 8 digits goes through BigDecimal, row by row.
+    """
+    jvm: Any = SparkContext._active_spark_context._jvm  # type: ignore[union-attr] # there is one: frames exist
+    columns = jvm.org.apache.spark.sql.classic.ExpressionUtils
+    return SparkColumn(
+        columns.column(jvm.org.apache.spark.sql.catalyst.expressions.UnscaledValue(columns.expression(decimal._jc)))
+    )
+
+
 def _with_known(read: TableMeasures, known: Mapping[Slice, SliceMeasure], request: MeasureRequest) -> TableMeasures:
     """What was read and what the ledger knows, together."""
     slices = {**known, **read.slices}
     return TableMeasures(slices=slices, totals={m.expression: _sum(slices, m.expression) for m in request.metrics})
 
 
-def _collected(rows: list[Row], request: MeasureRequest, shape: str) -> TableMeasures:
+def _collected(rows: list[Row], request: MeasureRequest, scales: list[int | None], shape: str) -> TableMeasures:
     slices: dict[Slice, SliceMeasure] = {}
     totals: dict[str, Decimal | None] = {}
     for row in rows:
-        metrics = {m.expression: _number(row[f"metric_{at}"], m.expression) for at, m in enumerate(request.metrics)}
+        metrics = {
+            metric.expression: _number(row[f"metric_{at}"], metric.expression, scale or 0)
+            for at, (metric, scale) in enumerate(zip(request.metrics, scales, strict=True))
+        }
         if row[_WHOLE]:
             totals = metrics
             continue
@@ -178,11 +223,11 @@ def _sum(slices: Mapping[Slice, SliceMeasure], expression: str) -> Decimal | Non
     return sum(values, Decimal(0)) if values else None
 
 
-def _number(text: str | None, expression: str) -> Decimal | None:
+def _number(text: str | None, expression: str, scale: int) -> Decimal | None:
     if text is None:
         return None
     try:
-        return Decimal(text)
+        return Decimal(text).scaleb(-scale)
     except InvalidOperation:
         raise Refused(
             f"the metric {expression} gives {text!r}, which is no number",

@@ -35,6 +35,10 @@ appender.file.policies.size = 10MB
 appender.file.strategy.type = DefaultRolloverStrategy
 appender.file.strategy.max = 2
 """
+_GROUPED = {
+    "spark.sql.sources.v2.bucketing.enabled": "true",
+    "spark.sql.iceberg.planning.preserve-data-grouping": "true",
+}
 
 
 def start_session(settings: Settings, environ: Mapping[str, str]) -> SparkSession:
@@ -79,12 +83,20 @@ def _beside(running: SparkSession, conf: Mapping[str, str], catalog: str) -> Spa
     """A session of its own in the Spark that already runs here, as in a notebook: with its own catalog and settings."""
     session = running.newSession()
     for key, value in conf.items():
-        # Catalogs aren't registered settings, and so never count as modifiable, though they are.
-        if key.startswith("spark.sql.catalog.") or session.conf.isModifiable(key):
+        # Iceberg's aren't registered settings, and so never count as modifiable, though they are.
+        if key.startswith(("spark.sql.catalog.", "spark.sql.iceberg.")) or session.conf.isModifiable(key):
             session.conf.set(key, value)
     # A catalog takes its settings from whichever session is active when it is first asked for: let that be this one.
     session.sql(f"USE {quoted(catalog)}")
     return session
+
+
+def grouped_session(running: SparkSession, catalog: str) -> SparkSession:
+    """A session beside this one that reads a table partition by partition: grouping rows by a key within a slice then
+    needs no shuffle. Apart, because every other read of many small files is cheaper in fewer tasks.
+    """
+    conf = {key: value for key, value in running.conf.getAll.items() if key.startswith("spark.sql.")}
+    return _beside(running, conf | _GROUPED, catalog)
 
 
 def _defaults(settings: Settings, jars: str) -> dict[str, str]:
@@ -99,9 +111,6 @@ def _defaults(settings: Settings, jars: str) -> dict[str, str]:
         # Results are compared exactly: wrong casts and overflows must fail, not become NULL.
         "spark.sql.ansi.enabled": "true",
         "spark.sql.storeAssignmentPolicy": "ANSI",
-        # Uniqueness per slice needs no shuffle where the files are grouped by the slice already.
-        "spark.sql.sources.v2.bucketing.enabled": "true",
-        "spark.sql.iceberg.planning.preserve-data-grouping": "true",
     }
     if settings.spark.master.startswith("local"):
         conf |= {

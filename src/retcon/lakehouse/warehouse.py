@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 from pyspark.sql import SparkSession
 
 from retcon.lakehouse.measuring import Measuring
 from retcon.lakehouse.publishing import Publishing
 from retcon.lakehouse.scoped_reads import ScopedReads
+from retcon.lakehouse.sessions import grouped_session
 from retcon.lakehouse.staging import Staging
 
 
@@ -17,7 +20,7 @@ class SparkWarehouse:
         self._spark = spark
         reads = ScopedReads(spark, catalog)
         staging = Staging(spark, catalog, reads)
-        measuring = Measuring(reads)
+        measuring = Measuring(reads, cache(lambda: ScopedReads(grouped_session(spark, catalog), catalog)))
         publishing = Publishing(spark, staging)
         self.output = staging.output
         self.make_table = staging.make_table
