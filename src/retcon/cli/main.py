@@ -105,8 +105,8 @@ def _answered(arguments: list[str], terminal: Terminal) -> int:
 
 def _invoked(arguments: list[str], terminal: Terminal) -> int:
     # Not through typer's own main: it would answer errors and interrupts itself, and swap the process's streams.
-    asked = arguments[:1] if arguments[:1] and arguments[0] in COMMANDS else COMMANDS
-    command = typer.main.get_command(application(asked))
+    first = next(iter(arguments), None)
+    command = typer.main.get_command(application([first] if first in COMMANDS else COMMANDS))
     try:
         with command.make_context("retcon", arguments, obj=terminal) as context:
             command.invoke(context)
