@@ -1,6 +1,6 @@
 # make demo   watch 90 days of wrong revenue being repaired
 # make test   everything: lints, types, layers, all tests (Spark, SQLite, PostgreSQL)
-# make check  the quick part of it, without Spark
+# make check  the quick part of it, without Spark, on all cores
 # make bench  against a hand-written Spark job, in one run
 # make lock   renew the pins in requirements.lock
 
@@ -19,10 +19,10 @@ check: $(READY)
 	$(BIN)/ruff check src tests benchmarks
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/pytest -q -m "not spark"
+	$(BIN)/pytest -q -m "not spark and not slow" -n auto --dist worksteal
 
 test: check
-	$(BIN)/pytest -q -m spark
+	$(BIN)/pytest -q -m "spark or slow"
 
 bench: $(READY)
 	$(BIN)/python benchmarks/bench.py

@@ -2,18 +2,42 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import psycopg
 import pytest
+from sqlalchemy import Engine, event
 
 from tests.databases import postgres_url  # noqa: F401 (a fixture)
 from tests.shops import Shop
 
 SQLITE = "sqlite:///.retcon/lake.db"
+
+
+def _forget_power_failures(connection: Any, _: object) -> None:
+    if isinstance(connection, sqlite3.Connection):
+        connection.execute("PRAGMA synchronous = OFF")
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _without_waiting_for_disks() -> Iterator[None]:
+    """No test survives a power failure, so none has to wait for a disk at each commit."""
+    event.listen(Engine, "connect", _forget_power_failures)
+    yield
+    event.remove(Engine, "connect", _forget_power_failures)
+
+
+@pytest.fixture
+def waiting_for_disks(_without_waiting_for_disks: None) -> Iterator[None]:
+    """SQLite as users have it."""
+    event.remove(Engine, "connect", _forget_power_failures)
+    yield
+    event.listen(Engine, "connect", _forget_power_failures)
 
 
 @pytest.fixture

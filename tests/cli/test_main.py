@@ -10,21 +10,21 @@ from pathlib import Path
 import pytest
 
 from retcon import __version__
-from retcon.cli.main import run
+from retcon.cli.main import COMMANDS, run
 from retcon.errors import Fault
 from retcon.wiring import Workspace
-from tests.cli.conftest import Retcon
+from tests.cli.conftest import Records, Retcon
 
 HEAVY = ("pyspark", "py4j", "pyiceberg", "pyarrow", "sqlalchemy", "sqlglot", "alembic", "yaml")
 
 
 def loaded(*commands: str, cwd: Path | None = None) -> set[str]:
-    """The packages that these commands load, in a process of their own."""
+    """The modules that these commands load, in a process of their own."""
     text = (
         "import sys\n"
         "from retcon.cli.main import run\n"
         f"assert not any([run(command.split()) for command in {commands!r}])\n"
-        "print('\\nloaded', *{name.partition('.')[0] for name in sys.modules})"
+        "print('\\nloaded', *sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", text], cwd=cwd, capture_output=True, text=True, check=True)
     return set(done.stdout.splitlines()[-1].split()[1:])
@@ -34,9 +34,22 @@ def test_help_and_version_load_nothing_heavy() -> None:
     assert not loaded("--help", "--version", "plan --help", "") & set(HEAVY)
 
 
-def test_looking_at_the_ledger_loads_no_spark_and_no_iceberg(shop: Path) -> None:
-    found = loaded("status", "history", "show mart.fct_daily_revenue", cwd=shop)
-    assert not found & {"pyspark", "py4j", "pyiceberg", "pyarrow", "alembic"}
+def test_looking_at_the_ledger_loads_no_spark_and_no_iceberg(shop: Path, recorded: Records) -> None:
+    run_id = recorded().stage().plan.id
+    found = loaded("status", "history", f"show {run_id}", cwd=shop)
+    assert not found & {"pyspark", "py4j", "pyiceberg", "pyarrow", "alembic", "sqlglot"}
+    assert "sqlalchemy" in found, "it did look"
+    assert not loaded("show mart.fct_daily_revenue", cwd=shop) & {"pyspark", "py4j", "pyiceberg", "pyarrow", "alembic"}
+
+
+def test_a_command_loads_no_other_one(shop: Path) -> None:
+    found = loaded("status", cwd=shop)
+    assert {name for name in COMMANDS if f"retcon.cli.{name}" in found} == {"status"}
+    assert not found & {"retcon.flow.plan", "retcon.flow.apply", "retcon.flow.stage"}
+
+
+def test_the_help_lists_every_command_whatever_follows(retcon: Retcon) -> None:
+    assert retcon("--help", "status").out == retcon("--help").out
 
 
 def test_check_asks_no_catalog(shop: Path) -> None:

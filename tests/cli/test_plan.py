@@ -196,6 +196,7 @@ def test_refreshing_works_from_the_ledger_where_the_file_is_gone(retcon: Retcon,
     assert again["reason"] == run.plan.reason
 
 
+@pytest.mark.slow
 def test_ten_thousand_slices_are_planned(retcon: Retcon, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     root = tmp_path / "long"
     write_project(root, "shop")

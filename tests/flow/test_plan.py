@@ -319,6 +319,7 @@ def test_requests_that_mean_nothing_are_refused(workshop: Workshop) -> None:
 # ── how much ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.slow
 def test_ten_thousand_slices_can_be_planned(workshop: Workshop) -> None:
     workshop.settings("limits: {slices: 20000}")
     workshop.lake.by_day("raw.s", "1998-08-30..2026-01-20")

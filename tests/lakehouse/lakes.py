@@ -18,7 +18,6 @@ from pyiceberg.table import Table
 from pyiceberg.transforms import IdentityTransform, Transform
 from pyiceberg.typedef import Record
 from pyiceberg.types import DateType, IcebergType, LongType, NestedField, StringType, TimestampType, TimestamptzType
-from sqlalchemy import event
 
 from retcon.core.projects import Catalog
 from retcon.core.slices import Grain, SliceSet
@@ -55,10 +54,6 @@ class Lake:
         if self._catalog is None:
             uri = self.settings.uri.replace("postgresql://", "postgresql+psycopg://", 1)
             self._catalog = SqlCatalog("lake", uri=uri, warehouse=self.settings.warehouse)
-            if self.settings.is_sqlite:
-                # These tests don't survive a power failure either way.
-                event.listen(self._catalog.engine, "connect", lambda c, _: c.execute("PRAGMA synchronous = OFF"))
-                self._catalog.engine.dispose()
         return self._catalog
 
     def close(self) -> None:

@@ -15,6 +15,7 @@ import psycopg
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Operation
 from pyiceberg.table.update.snapshot import _OverwriteFiles
 from pyiceberg.transforms import DayTransform, IdentityTransform, MonthTransform
@@ -508,6 +509,30 @@ def test_a_wave_is_found_by_its_marks_with_what_it_wrote_for_each_slice(lake: La
     assert lake.metadata.find_wave(wave(3), days("2026-01-04"), "d") is None
     assert lake.metadata.find_wave(wave(2), days("2026-01-04..2026-01-05"), "d") is None
     assert lake.metadata.find_wave(wave(1, "r2"), days("2026-01-01..2026-01-03"), "d") is None
+
+
+def test_a_wave_is_found_though_another_one_commits_while_it_is_looked_for(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake.by_day("mart.m", "2026-01-01")
+    base = lake.current("mart.m")
+    assert base is not None
+    lake.table("mart.m").manage_snapshots().create_branch(base, "retcon_r1").commit()
+    first = stage(lake, 1, "2026-01-01", "2026-01-01")
+    staged: list[int] = []
+    load = lake.metadata._load
+
+    def load_and_be_overtaken(name: str) -> Table | None:
+        table = load(name)
+        if not staged:
+            staged.append(stage(lake, 2, "2026-01-02", "2026-01-02"))
+        return table
+
+    monkeypatch.setattr(lake.metadata, "_load", load_and_be_overtaken)
+    found = lake.metadata.find_wave(wave(), days("2026-01-01"), "d")
+    assert staged == [lake.metadata.head("mart.m", "retcon_r1")], "the other wave did commit"
+    assert found is not None
+    assert found.snapshot_id == first
 
 
 @pytest.mark.parametrize("stray", ["2026-01-05", None])

@@ -32,6 +32,7 @@ def run_all(engine: Engine, *statements: str, **values: str) -> None:
             connection.execute(text(statement), values)
 
 
+@pytest.mark.usefixtures("waiting_for_disks")
 def test_a_sqlite_database_is_durable_and_checks_its_keys(tmp_path: Path) -> None:
     make_file(tmp_path / "lake.db")
     with engine_for(f"sqlite:///{tmp_path}/lake.db").connect() as connection:

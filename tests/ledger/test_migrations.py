@@ -155,6 +155,7 @@ SqlLedger(sys.argv[1], "lake", migrate=migrate).prepare()
 """
 
 
+@pytest.mark.slow
 def test_a_driver_killed_while_it_migrates_leaves_no_ledger_and_the_next_one_makes_it(
     empty_ledger: SqlLedger, fresh: Database
 ) -> None:

@@ -10,6 +10,7 @@ import pytest
 from tests.postgres import binary_folders, running_postgres
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("binaries", binary_folders(), ids=str)
 def test_every_postgresql_on_this_machine_starts_and_stops(binaries: Path) -> None:
     folder = Path(tempfile.mkdtemp(prefix="retcon-postgres-"))

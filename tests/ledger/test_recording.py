@@ -392,6 +392,7 @@ def test_waves_that_end_at_once_are_all_recorded_in_one_sound_chain(ledger: SqlL
     assert first_broken_link(ledger.events(driver.plan.id)) is None
 
 
+@pytest.mark.slow
 def test_ten_thousand_slices_are_opened_proven_and_read(ledger: SqlLedger) -> None:
     plan = a_plan(days=10_000, wave=15)
     driver = Driver(ledger, plan)

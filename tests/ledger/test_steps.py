@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import count
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -103,6 +104,7 @@ def tell(driver: Driver, event: Event) -> None:
 STEPS = st.lists(st.tuples(st.sampled_from([True, True, True, False]), st.integers(0, 10**6)), max_size=12)
 
 
+@pytest.mark.slow
 @given(steps=STEPS)
 @settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_a_run_is_where_the_state_machine_says_and_its_chain_is_sound(

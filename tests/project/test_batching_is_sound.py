@@ -178,6 +178,7 @@ def declared_inputs(sql: str, random: Random) -> tuple[Input, ...]:
     )
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
 @given(seed=st.integers(0, 2**32))
 def test_a_slice_is_the_same_alone_and_in_a_wave(connection: sqlite3.Connection, seed: int) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import os
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import chdir, contextmanager, redirect_stdout
 from datetime import date
 from io import StringIO
@@ -16,6 +16,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
+from retcon.cli.main import run
 from retcon.cli.terminals import Terminal, terminal_of
 from retcon.errors import Fault
 from retcon.wiring import Workspace, template_text, write_project, write_samples
@@ -37,34 +38,25 @@ _RECOMPUTED = {
     ),
 }
 
-Run = Callable[[list[str]], int]
 
+def demo(
+    context: typer.Context,
+    folder: Annotated[Path | None, typer.Argument(metavar="[DIR]", hidden=True)] = None,
+    orders: Annotated[int, typer.Option("--orders", min=1, metavar="N", help="Orders a day, about.")] = _ORDERS_A_DAY,
+) -> None:
+    """Watch 90 days of wrong revenue being repaired.
 
-def demo_command(run: Run) -> Callable[..., None]:
-    """The command, which itself runs commands."""
+    Makes a project with two million orders in eight currencies, publishes it with a bug (each order converted at
+    the rate of the day before), then repairs it: every command is shown, then what it prints. The project is
+    left in DIR (shop-demo).
 
-    def demo(
-        context: typer.Context,
-        folder: Annotated[Path | None, typer.Argument(metavar="[DIR]", hidden=True)] = None,
-        orders: Annotated[
-            int, typer.Option("--orders", min=1, metavar="N", help="Orders a day, about.")
-        ] = _ORDERS_A_DAY,
-    ) -> None:
-        """Watch 90 days of wrong revenue being repaired.
-
-        Makes a project with two million orders in eight currencies, publishes it with a bug (each order converted at
-        the rate of the day before), then repairs it: every command is shown, then what it prints. The project is
-        left in DIR (shop-demo).
-
-        \b
-        Example:
-          retcon demo
-        """
-        terminal = terminal_of(context, as_json=False)
-        target = (folder or _free_folder(Path("shop-demo"))).absolute()
-        _Demo(terminal, target, run).play(orders)
-
-    return demo
+    \b
+    Example:
+      retcon demo
+    """
+    terminal = terminal_of(context, as_json=False)
+    target = (folder or _free_folder(Path("shop-demo"))).absolute()
+    _Demo(terminal, target).play(orders)
 
 
 def _free_folder(wanted: Path) -> Path:
@@ -76,10 +68,9 @@ def _free_folder(wanted: Path) -> Path:
 class _Demo:
     """The story, step by step."""
 
-    def __init__(self, terminal: Terminal, root: Path, run: Run) -> None:
+    def __init__(self, terminal: Terminal, root: Path) -> None:
         self._terminal = terminal
         self._root = root
-        self._run = run
         self._number = 0
         self._shown = os.path.relpath(root)
         """The folder as seen from where the demo was started."""
@@ -168,7 +159,7 @@ class _Demo:
         """Show a command as one types it, then let it run."""
         self._terminal.out.print()
         self._terminal.out.print(Text(f"$ {shlex.join(('retcon', *arguments))}", style="bold cyan"), soft_wrap=True)
-        code = self._run(list(arguments))
+        code = run(arguments)
         if code:
             raise typer.Exit(code)
 

@@ -4,44 +4,54 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Annotated
+from importlib import import_module
+from typing import Annotated, cast
 
 import typer
 
 from retcon import __version__
 from retcon.cli import failures
-from retcon.cli.apply import apply
-from retcon.cli.cancel import cancel
-from retcon.cli.check import check
-from retcon.cli.demo import demo_command
-from retcon.cli.diff import diff
-from retcon.cli.history import history
-from retcon.cli.init import init
-from retcon.cli.plan import plan
-from retcon.cli.render import render
-from retcon.cli.rollback import rollback
-from retcon.cli.show import show
-from retcon.cli.status import status
 from retcon.cli.terminals import Terminal
 from retcon.errors import RetconError
 
 _COMPLETION = "_RETCON_COMPLETE"
 
 
-def application() -> typer.Typer:
-    """All commands, in the order of a correction. A command is registered when it works, not before."""
+COMMANDS = (
+    "init",
+    "check",
+    "render",
+    "plan",
+    "apply",
+    "diff",
+    "rollback",
+    "cancel",
+    "status",
+    "history",
+    "show",
+    "demo",
+)
+"""In the order of a correction. A command is registered when it works, not before."""
+
+
+def application(names: Sequence[str] = COMMANDS) -> typer.Typer:
+    """The command line with these commands."""
     app = typer.Typer(
         name="retcon",
         rich_markup_mode=None,  # plain help: it loads fast and reads well everywhere
         context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
     )
     app.callback(invoke_without_command=True)(_retcon)
-    for command in (init, check, render, plan, apply, diff, rollback, cancel, status, history, show):
-        app.command()(command)
-    app.command()(demo_command(run))
+    for name in names:
+        app.command()(_command(name))
     return app
+
+
+def _command(name: str) -> Callable[..., None]:
+    """The function of this name in the module of this name; who calls one command needn't wait for all."""
+    return cast(Callable[..., None], getattr(import_module(f"retcon.cli.{name}"), name))
 
 
 def _retcon(
@@ -95,7 +105,8 @@ def _answered(arguments: list[str], terminal: Terminal) -> int:
 
 def _invoked(arguments: list[str], terminal: Terminal) -> int:
     # Not through typer's own main: it would answer errors and interrupts itself, and swap the process's streams.
-    command = typer.main.get_command(application())
+    first = next(iter(arguments), None)
+    command = typer.main.get_command(application([first] if first in COMMANDS else COMMANDS))
     try:
         with command.make_context("retcon", arguments, obj=terminal) as context:
             command.invoke(context)
