@@ -6,6 +6,7 @@ from pyspark.sql import SparkSession
 
 from retcon.lakehouse.measuring import Measuring
 from retcon.lakehouse.publishing import Publishing
+from retcon.lakehouse.python_models import ProjectCode
 from retcon.lakehouse.scoped_reads import ScopedReads
 from retcon.lakehouse.staging import Staging
 
@@ -13,9 +14,9 @@ from retcon.lakehouse.staging import Staging
 class SparkWarehouse:
     """Everything that reads or writes rows."""
 
-    def __init__(self, spark: SparkSession, catalog: str) -> None:
+    def __init__(self, spark: SparkSession, catalog: str, code: ProjectCode) -> None:
         self._spark = spark
-        reads = ScopedReads(spark, catalog)
+        reads = ScopedReads(spark, catalog, code)
         staging = Staging(spark, catalog, reads)
         measuring = Measuring(reads)
         publishing = Publishing(spark, staging)
