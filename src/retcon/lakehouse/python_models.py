@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from inspect import signature
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -38,7 +39,7 @@ def call_function(code: ProjectCode, job: Job, frames: Mapping[str, DataFrame]) 
     function = code.function(job.model)
     _ship(code)
     arguments: dict[str, object] = dict(frames)
-    if "run" in function.__code__.co_varnames[: _arguments(function)]:
+    if "run" in signature(function).parameters:
         arguments["run"] = _run(job)
     try:
         result = function(**arguments)
@@ -61,10 +62,6 @@ def call_function(code: ProjectCode, job: Job, frames: Mapping[str, DataFrame]) 
     return result
 
 
-def _arguments(function: Callable[..., Any]) -> int:
-    return int(function.__code__.co_argcount + function.__code__.co_kwonlyargcount)
-
-
 def _run(job: Job) -> Run:
     bounds = {name: job.parameters[name] for name in ("start_date", "end_date", "start_ts", "end_ts", "run_ts")}
     params = {name: value for name, value in job.parameters.items() if name not in bounds}
@@ -75,8 +72,8 @@ def register_udfs(spark: SparkSession, code: ProjectCode, names: tuple[str, ...]
     """The project's functions of these names, for SQL of this session."""
     if not names:
         return
-    _ship(code)
     udfs = code.udfs()
+    _ship(code)
     for name in names:
         _require_new_name(spark, name)
         spark.udf.register(name, udfs[name].spark)
@@ -95,9 +92,8 @@ def _require_new_name(spark: SparkSession, name: str) -> None:
 
 def _ship(code: ProjectCode) -> None:
     """The project's code travels to Spark's workers by value: they have neither its files nor retcon."""
-    for name in (code.package, "retcon.models"):
-        if name in sys.modules:
-            cloudpickle.register_pickle_by_value(sys.modules[name])
+    for name in (code.package, Run.__module__):
+        cloudpickle.register_pickle_by_value(sys.modules[name])  # type: ignore[no-untyped-call] # vendored
 
 
 def worker_error(code: ProjectCode, text: str) -> str:

@@ -50,7 +50,10 @@ class ScopedReads:
 
     def compute(self, job: Job) -> DataFrame:
         """The model's query or function over its scoped inputs, as the author wrote it."""
-        frames = {name: self.frame(read, job.name) for name, read in sorted(job.reads.items())}
+        try:
+            frames = {name: self.frame(read, job.name) for name, read in sorted(job.reads.items())}
+        except AnalysisException as error:
+            raise _refusal(job, first_line(error)) from error
         register_udfs(self._spark, self.code, job.model.udfs)
         frame = call_function(self.code, job, frames) if job.model.is_python else self._query(job, frames)
         _require_marks(frame, job)
@@ -66,11 +69,7 @@ class ScopedReads:
             wanted = {key: value for key, value in job.parameters.items() if key in job.model.query.parameters}
             return self._spark.sql(text, args=dict(wanted))
         except (AnalysisException, ParseException) as error:
-            raise Refused(
-                f"{job.model.path}: {_without_view_names(first_line(error), views)}",
-                state="nothing was staged for this model; production is untouched",
-                next=f"mend the SQL, then plan again; `retcon render {job.model.name}` shows what runs",
-            ) from error
+            raise _refusal(job, _without_view_names(first_line(error), views)) from error
         finally:
             for view in views.values():
                 self._spark.catalog.dropTempView(view)
@@ -88,6 +87,14 @@ class ScopedReads:
                 next="name another column as this input's `time`, or leave it out to read the table whole",
             )
         return str(kind)
+
+
+def _refusal(job: Job, message: str) -> Refused:
+    return Refused(
+        f"{job.model.path}: {message}",
+        state="nothing was staged for this model; production is untouched",
+        next=f"mend the model, then plan again; `retcon render {job.model.name}` shows what runs",
+    )
 
 
 def _require_marks(frame: DataFrame, job: Job) -> None:

@@ -84,7 +84,7 @@ def _named_paths(root: Path, problems: list[Problem]) -> dict[str, Path]:
             problems.append(
                 Problem(
                     path=shown_path(path, root),
-                    message=f"the model `{name}` has the same name as {shown_path(twin, root)}, at most spelt otherwise",
+                    message=f"the model `{name}` has the same name as {shown_path(twin, root)}",
                     remedy="rename one of them",
                 )
             )
