@@ -16,17 +16,14 @@ pytestmark = pytest.mark.spark
 FX = """\
 from decimal import Decimal
 
-import pyarrow as pa
+from pyspark.sql import functions as F
 
 VIP = Decimal("1.10")
 
 
-def doubled_for_vips(batches):
-    for batch in batches:
-        rows = batch.to_pylist()
-        for row in rows:
-            row["amount_usd"] = row["amount_usd"] * (VIP if row["customer"] == "c0" else 1)
-        yield pa.RecordBatch.from_pylist(rows, schema=batch.schema)
+@F.udf("DECIMAL(18,4)")
+def dearer_for_vips(amount, customer):
+    return amount * (VIP if customer == "c0" else 1)
 """
 FUNCTIONS = """\
 from retcon.models import udf
@@ -48,7 +45,7 @@ ORDERS = """\
 from pyspark.sql import functions as F
 
 from functions import to_usd
-from lib.fx import doubled_for_vips
+from lib.fx import dearer_for_vips
 from retcon.models import Day, Input, model
 
 
@@ -67,7 +64,7 @@ def orders_usd(orders, rates):
         "order_id", "order_date", orders.currency, "customer",
         to_usd(F.col("amount"), F.col("rate")).alias("amount_usd"),
     )
-    return chosen.mapInArrow(doubled_for_vips, chosen.schema)
+    return chosen.withColumn("amount_usd", dearer_for_vips("amount_usd", "customer"))
 """
 EXPECTED = """\
 SELECT o.order_id, o.order_date, o.currency, o.customer,
@@ -138,7 +135,8 @@ def test_python_models_are_published_wave_by_wave_and_equal_an_independent_compu
 
 def test_slices_that_are_wrongly_vouched_for_are_found_out(python_shop: Shop) -> None:
     shop = python_shop
-    one(shop, 'return chosen.groupBy().agg(F.max("d").alias("d"), F.count("*").alias("n"))', keys=", sliceable=True, allow_empty=True")  # fmt: skip
+    body = 'return chosen.groupBy().agg(F.max("d").alias("d"), F.count("*").alias("n"))'
+    one(shop, body, keys=", sliceable=True, allow_empty=True")
     with pytest.raises(GatesFailed, match="parity"):
         shop.backfill("mart.one")
 
@@ -166,8 +164,8 @@ def test_sql_calls_the_projects_functions_by_name(python_shop: Shop) -> None:
     [
         ('return getattr(orders, "spark" + "Session").table("raw.orders").selectExpr("order_date AS d")', "",
          r"the function reads lake\.raw\.orders past its declared inputs"),
-        ('s = getattr(orders, "spark" + "Session")\n    return chosen.join(s.createDataFrame([(1,)], "order_id INT"), "order_id")',
-         "", "past its declared inputs"),
+        ('s = getattr(orders, "spark" + "Session")\n'
+         '    return chosen.join(s.createDataFrame([(1,)], "order_id INT"), "order_id")', "", "past its declared inputs"),
         ("return chosen.localCheckpoint()", "", "past its declared inputs"),
         ("return KEPT.setdefault('x', chosen)", "KEPT = {}", r"past its declared inputs"),
         ('return chosen.withColumn("r", getattr(F, "ra" + "nd")())', "", "Rand gives another result each time"),
@@ -199,15 +197,21 @@ def test_pandas_functions_work(python_shop: Shop) -> None:
     put(
         shop,
         "lib/pandas_fx.py",
-        "import pandas as pd\nfrom pyspark.sql.functions import pandas_udf\n\nSTEP = 1\n\n\n"
+        "from collections.abc import Iterator\n\nimport pandas as pd\nfrom pyspark.sql.functions import pandas_udf\n\n"
+        "STEP = 1\n\n\n"
         '@pandas_udf("BIGINT")\ndef plus(x: pd.Series) -> pd.Series:\n    return x + STEP\n\n\n'
         "def ranked(frame: pd.DataFrame) -> pd.DataFrame:\n"
-        "    return frame.sort_values('order_id').assign(n=range(len(frame)))\n",
+        "    return frame.sort_values('order_id').assign(n=range(len(frame)))\n\n\n"
+        "def louder(frames: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:\n"
+        "    for frame in frames:\n        yield frame.assign(customer=frame.customer.str.upper())\n",
     )
     body = (
         'more = chosen.withColumn("next", plus("order_id"))\n'
-        '    return more.groupBy("d").applyInPandas(ranked, "d DATE, order_id BIGINT, customer STRING, next BIGINT, n BIGINT")'
+        '    ranks = more.groupBy("d").applyInPandas(ranked, more.schema.add("n", "BIGINT"))\n'
+        "    return ranks.mapInPandas(louder, ranks.schema)"
     )
-    one(shop, body, head="from lib.pandas_fx import plus, ranked", keys=", sliceable=True")
+    one(shop, body, head="from lib.pandas_fx import louder, plus, ranked", keys=", sliceable=True")
     shop.backfill("mart.one")
-    assert shop.sql("SELECT count(*), count_if(next = order_id + 1), max(n) FROM mart.one") == [(96, 96, 11)]
+    assert shop.sql("SELECT count(*), count_if(next = order_id + 1), max(n), max(customer) FROM mart.one") == [
+        (96, 96, 11, "C4")
+    ]
