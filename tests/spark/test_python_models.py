@@ -10,6 +10,7 @@ import pytest
 from retcon.errors import GatesFailed, Refused
 from retcon.flow.apply import Until
 from tests.shops import Shop
+from tests.test_docs import write_python_example
 
 pytestmark = pytest.mark.spark
 
@@ -154,8 +155,8 @@ def test_sql_calls_the_projects_functions_by_name(python_shop: Shop) -> None:
         shop.backfill("mart.loud", start="2026-01-03", end="2026-01-03")
     assert "waves already staged are kept" in error.value.state
     put(shop, "functions.py", FUNCTIONS + '\n\n@udf("INT")\ndef bround(x):\n    return 1\n')
+    shop.edit("mart.loud", "Shout(customer)", "bround(customer)")
     with pytest.raises(Refused, match="already a function of Spark SQL"):
-        shop.edit("mart.loud", "Shout(customer)", "bround(customer)")
         shop.backfill("mart.loud", end="2026-01-01")
 
 
@@ -165,7 +166,7 @@ def test_sql_calls_the_projects_functions_by_name(python_shop: Shop) -> None:
         ('return getattr(orders, "spark" + "Session").table("raw.orders").selectExpr("order_date AS d")', "",
          r"the function reads lake\.raw\.orders past its declared inputs"),
         ('s = getattr(orders, "spark" + "Session")\n'
-         '    return chosen.join(s.createDataFrame([(1,)], "order_id INT"), "order_id")', "", "past its declared inputs"),
+         '    return chosen.join(s.createDataFrame([(1,)], "order_id INT"), "order_id")', "", "past its declared"),
         ("return chosen.localCheckpoint()", "", "past its declared inputs"),
         ("return KEPT.setdefault('x', chosen)", "KEPT = {}", r"past its declared inputs"),
         ('return chosen.withColumn("r", getattr(F, "ra" + "nd")())', "", "Rand gives another result each time"),
@@ -215,3 +216,16 @@ def test_pandas_functions_work(python_shop: Shop) -> None:
     assert shop.sql("SELECT count(*), count_if(next = order_id + 1), max(n), max(customer) FROM mart.one") == [
         (96, 96, 11, "C4")
     ]
+
+
+def test_the_example_of_the_page_is_published(shop: Shop) -> None:
+    shop.open_doors()
+    write_python_example(shop.root)
+    shop.sql("CREATE TABLE raw.fx_rates USING iceberg PARTITIONED BY (rate_date) AS SELECT * FROM raw.rates")
+    shop.close()
+    shop.backfill("mart.fct_orders_banded", "mart.stg_orders")
+    assert shop.rows("SELECT order_id, amount_usd, band FROM mart.fct_orders_banded") == shop.rows(
+        "SELECT order_id, usd, if(usd >= 50, 'large', 'small') FROM (SELECT order_id, CAST(ROUND(amount * rate, 2) AS "
+        "DECIMAL(14, 2)) AS usd FROM raw.orders o JOIN raw.rates r ON rate_date = order_date AND r.currency = o.currency)"
+    )
+    assert shop.sql("SELECT count(*), count(DISTINCT loaded_at) FROM mart.stg_orders") == [(96, 1)]
