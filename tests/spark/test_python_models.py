@@ -186,7 +186,10 @@ def test_what_escapes_varies_or_breaks_is_refused(python_shop: Shop, body: str, 
 
 def test_a_function_takes_bounds_and_params_from_run(python_shop: Shop) -> None:
     shop = python_shop
-    body = 'return chosen.withColumn("s", F.lit(run.start_date)).withColumn("v", F.lit(run.params["vip"]))'
+    body = (
+        'settled = chosen.groupBy("d").agg(F.array_sort(F.collect_list("order_id")).alias("ids"))\n'
+        '    return settled.withColumn("s", F.lit(run.start_date)).withColumn("v", F.lit(run.params["vip"]))'
+    )
     one(shop, body, arguments=", run")
     shop.backfill("mart.one", end="2026-01-02")
     assert shop.sql("SELECT count(*), count_if(s = d), max(v) FROM mart.one") == [(24, 24, 'O\'Brien "ü"')]
@@ -208,7 +211,7 @@ def test_pandas_functions_work(python_shop: Shop) -> None:
     )
     body = (
         'more = chosen.withColumn("next", plus("order_id"))\n'
-        '    ranks = more.groupBy("d").applyInPandas(ranked, more.schema.add("n", "BIGINT"))\n'
+        '    ranks = more.groupBy("d").applyInPandas(ranked, more.schema.add("n", "long"))\n'
         "    return ranks.mapInPandas(louder, ranks.schema)"
     )
     one(shop, body, head="from lib.pandas_fx import louder, plus, ranked", keys=", sliceable=True")
@@ -225,7 +228,8 @@ def test_the_example_of_the_page_is_published(shop: Shop) -> None:
     shop.close()
     shop.backfill("mart.fct_orders_banded", "mart.stg_orders")
     assert shop.rows("SELECT order_id, amount_usd, band FROM mart.fct_orders_banded") == shop.rows(
-        "SELECT order_id, usd, if(usd >= 50, 'large', 'small') FROM (SELECT order_id, CAST(ROUND(amount * rate, 2) AS "
-        "DECIMAL(14, 2)) AS usd FROM raw.orders o JOIN raw.rates r ON rate_date = order_date AND r.currency = o.currency)"
+        "SELECT order_id, usd, if(usd >= 50, 'large', 'small') FROM "
+        "(SELECT order_id, CAST(ROUND(amount * rate, 2) AS DECIMAL(14, 2)) AS usd FROM raw.orders o "
+        "JOIN raw.rates r ON rate_date = order_date AND r.currency = o.currency)"
     )
     assert shop.sql("SELECT count(*), count(DISTINCT loaded_at) FROM mart.stg_orders") == [(96, 1)]

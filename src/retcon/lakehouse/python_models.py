@@ -127,7 +127,7 @@ def _require_same_each_time(frame: DataFrame, job: Job) -> None:
     plan = frame._jdf.queryExecution().analyzed()
     if plan.deterministic():
         return
-    names = {expression.getClass().getSimpleName() for expression in _varying(plan)} - _ORDER_DEPENDENT
+    names = {each.getClass().getSimpleName() for each in _varying(plan)} - _ORDER_DEPENDENT
     if names:
         raise Refused(
             f"{job.model.path}: {', '.join(sorted(names))} gives another result each time",
@@ -137,16 +137,16 @@ def _require_same_each_time(frame: DataFrame, job: Job) -> None:
         )
 
 
-def _varying(node: Any) -> Iterator[Any]:
-    """The innermost expressions of a plan that aren't deterministic."""
-    ahead = [node]
+def _varying(plan: Any) -> Iterator[Any]:
+    """What in a plan isn't deterministic by itself: expressions, or whole nodes such as a sample."""
+    ahead = [(plan, True)]
     while ahead:
-        at = ahead.pop()
-        inner = [*_seq(at.children()), *(_seq(at.expressions()) if hasattr(at, "expressions") else ())]
-        guilty = [each for each in inner if not each.deterministic()]
-        if guilty:
-            ahead += guilty
-        else:
+        at, is_plan = ahead.pop()
+        inner = [(child, is_plan) for child in _seq(at.children())]
+        inner += [(expression, False) for expression in _seq(at.expressions())] if is_plan else []
+        guilty = [each for each in inner if not each[0].deterministic()]
+        ahead += guilty
+        if not guilty:
             yield at
 
 
