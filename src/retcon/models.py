@@ -91,7 +91,8 @@ class Udf:
         """As Spark takes it."""
         from pyspark.sql.functions import udf
 
-        return udf(self.function, self.returns)
+        # Arrow converts values otherwise, and by default is used or not as type hints and installed packages suggest.
+        return udf(self.function, self.returns, useArrow=False)
 
 
 def udf(returns: str, /) -> Callable[[Callable[..., Any]], Udf]:

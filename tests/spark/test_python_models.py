@@ -192,7 +192,9 @@ def test_a_function_takes_bounds_and_params_from_run(python_shop: Shop) -> None:
     )
     one(shop, body, arguments=", run")
     shop.backfill("mart.one", end="2026-01-02")
-    assert shop.sql("SELECT count(*), count_if(s = d), max(v) FROM mart.one") == [(24, 24, 'O\'Brien "ü"')]
+    assert shop.sql("SELECT count(*), count_if(s = d), max(v), max(size(ids)) FROM mart.one") == [
+        (2, 2, 'O\'Brien "ü"', 12)
+    ]
 
 
 @pytest.mark.skipif(find_spec("pandas") is None, reason="needs pandas")
