@@ -28,6 +28,7 @@ from retcon.project import gate_entries, queries, settings
 from retcon.project.load import load_project
 from retcon.project.model_keys import ModelKeys
 from retcon.project.names import BOUND_BY_RETCON
+from retcon.project.python.importing import ProjectCode, import_all
 from retcon.project.shapes import NotYet
 from tests.ledger.examples import a_plan, published_run
 
@@ -292,11 +293,35 @@ def a_project(root: Path, model: str) -> None:
     path.write_text(model)
 
 
+def write_python_example(root: Path) -> list[str]:
+    """The files of the page on Python models; each says in its first line which one it is."""
+    written: list[str] = []
+    for fence in fences("python"):
+        if fence.page.name == "python-models.md":
+            name = fence.text.splitlines()[0].removeprefix("# ")
+            path = root / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(fence.text)
+            written.append(name)
+    return written
+
+
 @pytest.mark.parametrize("example", MODELS, ids=str)
 def test_models_in_the_pages_load_without_problems(example: Fence, tmp_path: Path) -> None:
     a_project(tmp_path, example.text)
     project = load_project(tmp_path, {}, queries)
     assert list(project.graph.models) == ["mart.example"]
+
+
+def test_python_files_in_the_page_make_a_project_that_loads_and_imports(tmp_path: Path) -> None:
+    written = write_python_example(tmp_path)
+    (tmp_path / "retcon.yaml").write_text(SETTINGS[0].text)
+    models = load_project(
+        tmp_path, dict.fromkeys(re.findall(r"\$\{(\w+)\}", SETTINGS[0].text), "x"), queries
+    ).graph.models
+    assert sorted(models) == ["mart.fct_orders_banded", "mart.stg_orders"]
+    assert "functions.py" in written
+    import_all(ProjectCode(tmp_path), models.values())
 
 
 @pytest.mark.parametrize("example", SETTINGS, ids=str)

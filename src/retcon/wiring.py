@@ -6,7 +6,7 @@ import getpass
 import os
 import secrets
 import string
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from retcon.lakehouse.samples import Samples
     from retcon.ledger.store import SqlLedger
     from retcon.project.plan_files import Asked
+    from retcon.project.python.importing import ProjectCode
 
 
 def utc_now() -> datetime:
@@ -66,6 +67,19 @@ class Workspace:
         return load_project(self.root, self.environ, None)
 
     @cached_property
+    def code(self) -> ProjectCode:
+        """The project's own Python; nothing of it runs until it is asked for."""
+        from retcon.project.python.importing import ProjectCode
+
+        return ProjectCode(self.root)
+
+    def import_code(self, models: Iterable[Model]) -> None:
+        """Run the Python files of these models and the functions that they call, refused with all that breaks."""
+        from retcon.project.python.importing import import_all
+
+        import_all(self.code, models)
+
+    @cached_property
     def ledger(self) -> SqlLedger:
         from retcon.ledger.store import SqlLedger
 
@@ -88,7 +102,7 @@ class Workspace:
     def warehouse(self) -> Warehouse:
         from retcon.lakehouse.warehouse import SparkWarehouse
 
-        return SparkWarehouse(self.spark, self.outline.settings.catalog.name)
+        return SparkWarehouse(self.spark, self.outline.settings.catalog.name, self.code)
 
     @property
     def planner(self) -> Planner:
@@ -174,7 +188,7 @@ class _SqlText:
     def output_columns(self, model: Model, columns: Mapping[str, Sequence[str]]) -> tuple[str, ...] | None:
         from retcon.project.queries import output_columns
 
-        return output_columns(model.query, model.inputs, columns)
+        return None if model.is_python else output_columns(model.query, model.inputs, columns)
 
 
 def find_root(start: Path) -> Path:

@@ -101,11 +101,11 @@ def test_problems_of_all_files_are_told_at_once(root: Path) -> None:
     put(root, "models/mart/d.py", "x = 1\n")
     assert [(p.path, p.line) for p in problems(root)] == [
         ("models/c.sql", None),
-        ("models/mart/d.py", None),
         ("retcon.yaml", 5),
         ("models/mart/a.sql", 1),
         ("models/mart/b.sql", 4),
         ("models/mart/b.sql", 5),
+        ("models/mart/d.py", 1),
     ]
 
 
@@ -198,11 +198,6 @@ def test_two_models_do_not_differ_by_spelling_alone(root: Path) -> None:
     put(root, "models/mart/A.sql", sql())
     put(root, "models/mart/a.sql", sql())
     assert "same name as models/mart/A.sql" in problem(root).message
-
-
-def test_python_models_are_refused_by_name(root: Path) -> None:
-    put(root, "models/mart/a.py", "")
-    assert problem(root).message == "Python models aren't supported yet"
 
 
 def test_what_is_hidden_or_no_model_is_passed_over(root: Path) -> None:

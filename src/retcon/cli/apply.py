@@ -62,8 +62,11 @@ def apply(
         raise BadArguments("an override needs a reason", next='pass --reason "why this is right all the same"')
     workspace = terminal.workspace(project)
     # Before Spark is started, so that a refusal comes at once.
+    reviewed = workspace.read_plan(plan)
+    models = workspace.project.graph.models
+    workspace.import_code(models[planned.name] for planned in reviewed.models if planned.name in models)
     run = open_run(
-        workspace.read_plan(plan),
+        reviewed,
         workspace.project,
         workspace.ledger,
         workspace.tables,

@@ -108,7 +108,7 @@ def rendering_result(rendering: Rendering) -> Json:
         ],
         "parameters": {key: _plain(value) for key, value in rendering.parameters.items()},
         "output_filter": rendering.output_filter,
-        "sql": rendering.text,
+        "python" if rendering.model.is_python else "sql": rendering.text,
     }
 
 

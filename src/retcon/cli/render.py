@@ -1,4 +1,4 @@
-"""`retcon render`: the SQL that will run."""
+"""`retcon render`: what will run."""
 
 from __future__ import annotations
 
@@ -30,10 +30,11 @@ def render(
     project: ProjectFolder = None,
     as_json: Json = False,
 ) -> None:
-    """Show the SQL that will run for a model.
+    """Show the code that will run for a model.
 
     That is: each input as a view, pinned and cut to the slices that are read, then the model's text over these views,
-    with the values that are bound to it. Without dates, for the slice of yesterday. Starts no Spark.
+    with the values that are bound to it. A Python model is given its views as DataFrames. Without dates, for the slice
+    of yesterday. Starts no Spark.
 
     \b
     Example:

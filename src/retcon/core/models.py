@@ -70,7 +70,11 @@ class Model:
     slicing: Slicing
     inputs: tuple[Input, ...]
     fingerprint: str
-    """Of the normalised SQL and the keys that change results; not of comments, gates or descriptions."""
+    """Of the normalised code and the keys that change results; not of comments, gates or descriptions."""
+    function: str | None = None
+    """The function of the file that computes it; None where the file is SQL."""
+    udfs: tuple[str, ...] = ()
+    """The project's own functions that its SQL calls by name."""
     key: tuple[str, ...] = ()
     columns: tuple[tuple[str, str], ...] = ()
     after: tuple[str, ...] = ()
@@ -91,6 +95,10 @@ class Model:
     @property
     def grain(self) -> Grain:
         return self.slicing.every
+
+    @property
+    def is_python(self) -> bool:
+        return self.function is not None
 
     @property
     def short_name(self) -> str:

@@ -1,8 +1,8 @@
-"""Scoped reads: the one way in which a model's SQL reaches its inputs."""
+"""Scoped reads: the one way in which a model's code reaches its inputs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from pyspark.errors import AnalysisException, ParseException
@@ -13,24 +13,31 @@ from retcon.core.queries import patched, quoted_name
 from retcon.core.schemas import TIME_TYPES
 from retcon.errors import Refused
 from retcon.lakehouse.predicates import slice_predicate
+from retcon.lakehouse.python_models import ProjectCode, call_function, register_udfs
 from retcon.lakehouse.sessions import first_line
 
 MARK = "retcon"
-"""Every scoped read carries this option; after analysis a read without it is refused."""
+"""Every scoped read carries this option with its job's name; after analysis a read without it is refused."""
 
 _HARMLESS = ("OneRowRelation", "LocalRelation", "Range", "CTERelationRef")
+_SQL_REMEDY = "declare it under `inputs:` and name it plainly in FROM or JOIN (no views, paths or functions)"
+_PYTHON_REMEDY = (
+    "declare it under `inputs` and take it as an argument, in each call anew (no session, no RDDs, no checkpoints; "
+    "a small mapping goes into an expression or a @udf)"
+)
 
 
 class ScopedReads:
     """Builds the frames that jobs compute on."""
 
-    def __init__(self, spark: SparkSession, catalog: str) -> None:
+    def __init__(self, spark: SparkSession, catalog: str, code: ProjectCode) -> None:
         self._spark = spark
         self._catalog = catalog
+        self.code = code
 
-    def frame(self, read: Read) -> DataFrame:
+    def frame(self, read: Read, mark: str = "1") -> DataFrame:
         """The rows of one scoped read."""
-        reader = self._spark.read.option(MARK, "1")
+        reader = self._spark.read.option(MARK, mark)
         if read.snapshot_id is not None:
             reader = reader.option("versionAsOf", str(read.snapshot_id))
         frame = reader.table(quoted_name(f"{self._catalog}.{read.table}"))
@@ -42,26 +49,30 @@ class ScopedReads:
         return frame.filter(slice_predicate(read.time, self._time_type(frame, read), read.slices))
 
     def compute(self, job: Job) -> DataFrame:
-        """The model's query over its scoped inputs, as the author wrote it."""
+        """The model's query or function over its scoped inputs, as the author wrote it."""
+        try:
+            frames = {name: self.frame(read, job.name) for name, read in sorted(job.reads.items())}
+        except AnalysisException as error:
+            raise _refusal(job, first_line(error)) from error
+        register_udfs(self._spark, self.code, job.model.udfs)
+        frame = call_function(self.code, job, frames) if job.model.is_python else self._query(job, frames)
+        _require_marks(frame, job)
+        return frame
+
+    def _query(self, job: Job, frames: Mapping[str, DataFrame]) -> DataFrame:
         views: dict[str, str] = {}
         try:
-            for number, (name, read) in enumerate(sorted(job.reads.items())):
+            for number, (name, frame) in enumerate(frames.items()):
                 views[name] = f"{MARK}_{job.name}_{number}"
-                self.frame(read).createOrReplaceTempView(f"`{views[name]}`")
+                frame.createOrReplaceTempView(f"`{views[name]}`")
             text = patched(job.model.query, views)
             wanted = {key: value for key, value in job.parameters.items() if key in job.model.query.parameters}
-            frame = self._spark.sql(text, args=dict(wanted))
+            return self._spark.sql(text, args=dict(wanted))
         except (AnalysisException, ParseException) as error:
-            raise Refused(
-                f"{job.model.path}: {_without_view_names(first_line(error), views)}",
-                state="nothing was staged for this model; production is untouched",
-                next=f"mend the SQL, then plan again; `retcon render {job.model.name}` shows what runs",
-            ) from error
+            raise _refusal(job, _without_view_names(first_line(error), views)) from error
         finally:
             for view in views.values():
                 self._spark.catalog.dropTempView(view)
-        _require_marks(frame, job)
-        return frame
 
     def _time_type(self, frame: DataFrame, read: Read) -> str:
         field = next((f for f in frame.schema.fields if f.name.lower() == str(read.time).lower()), None)
@@ -78,17 +89,26 @@ class ScopedReads:
         return str(kind)
 
 
+def _refusal(job: Job, message: str) -> Refused:
+    return Refused(
+        f"{job.model.path}: {message}",
+        state="nothing was staged for this model; production is untouched",
+        next=f"mend the model, then plan again; `retcon render {job.model.name}` shows what runs",
+    )
+
+
 def _require_marks(frame: DataFrame, job: Job) -> None:
     """Fail closed: nothing that isn't a scoped read may feed the result."""
     for leaf in _leaves(frame):
         kind = leaf.getClass().getSimpleName()
-        is_scoped = kind == "DataSourceV2Relation" and leaf.options().get(MARK) == "1"
+        is_scoped = kind == "DataSourceV2Relation" and leaf.options().get(MARK) == job.name
         if not is_scoped and kind not in _HARMLESS:
             name = leaf.name() if kind == "DataSourceV2Relation" else leaf.simpleString(80)
+            said = "the function" if job.model.is_python else "the query"
             raise Refused(
-                f"{job.model.path}: the query reads {name} past its declared inputs",
+                f"{job.model.path}: {said} reads {name} past its declared inputs",
                 state="nothing was staged for this model; production is untouched",
-                next="declare it under `inputs:` and name it plainly in FROM or JOIN (no views, paths or functions)",
+                next=_PYTHON_REMEDY if job.model.is_python else _SQL_REMEDY,
             )
 
 

@@ -16,6 +16,7 @@ from retcon.core.queries import quoted, quoted_name, text_literal
 from retcon.core.tables import Column
 from retcon.errors import Fault, GatesFailed, Refused
 from retcon.lakehouse.predicates import slice_predicate
+from retcon.lakehouse.python_models import worker_error, worker_refusal
 from retcon.lakehouse.scoped_reads import ScopedReads
 from retcon.lakehouse.sessions import first_line
 
@@ -80,7 +81,7 @@ class Staging:
             try:
                 writer.overwrite(F.expr(wave))
             except PySparkException as error:
-                raise _staging_error(error, job) from error
+                raise _staging_error(error, job, worker_error(self._reads.code, str(error))) from error
         return self._scanned(job.name)
 
     def iceberg(self, table: str) -> Any:
@@ -148,7 +149,7 @@ def _result_files(node: Any, values: Any) -> int:
     return 0
 
 
-def _staging_error(error: PySparkException, job: Job) -> Exception:
+def _staging_error(error: PySparkException, job: Job, on_worker: str) -> Exception:
     text = str(error)
     where = f"{job.model.name}, {job.slices.text}"
     if _OUTSIDE in text:
@@ -159,6 +160,8 @@ def _staging_error(error: PySparkException, job: Job) -> Exception:
             next="every row must fall into the slices its inputs were read for: filter it out in the SQL, "
             "or declare `lookback` / `lookahead` on the input that brings it in",
         )
+    if on_worker:
+        return worker_refusal(on_worker, job)
     if type(error).__name__ == "AnalysisException":
         return Refused(f"{where}: {first_line(error)}", state="this wave was not staged; production is untouched")
     return Fault(

@@ -8,6 +8,7 @@ from pyspark.sql import SparkSession
 
 from retcon.lakehouse.measuring import Measuring
 from retcon.lakehouse.publishing import Publishing
+from retcon.lakehouse.python_models import ProjectCode
 from retcon.lakehouse.scoped_reads import ScopedReads
 from retcon.lakehouse.sessions import grouped_session
 from retcon.lakehouse.staging import Staging
@@ -16,9 +17,9 @@ from retcon.lakehouse.staging import Staging
 class SparkWarehouse:
     """Everything that reads or writes rows."""
 
-    def __init__(self, spark: SparkSession, catalog: str) -> None:
+    def __init__(self, spark: SparkSession, catalog: str, code: ProjectCode) -> None:
         self._spark = spark
-        reads = ScopedReads(spark, catalog)
+        reads = ScopedReads(spark, catalog, code)
         staging = Staging(spark, catalog, reads)
         measuring = Measuring(reads, cache(lambda: ScopedReads(grouped_session(spark, catalog), catalog)))
         publishing = Publishing(spark, staging)

@@ -10,17 +10,9 @@ from sqlglot import exp
 from retcon.core.models import Slicing
 from retcon.core.suggestions import did_you_mean, nearest
 from retcon.project.names import BOUND_BY_RETCON
+from retcon.project.spark_functions import CLOCK_WORDS, CLOCKS, DICE, SURROUNDINGS
 from retcon.project.sql.columns import output_name, projections, source_alias, sources
-from retcon.project.sql.functions import (
-    CLOCK_WORDS,
-    CLOCKS,
-    DICE,
-    SURROUNDINGS,
-    function_name,
-    needs_order,
-    window_clauses,
-    window_of,
-)
+from retcon.project.sql.functions import function_name, needs_order, window_clauses, window_of
 from retcon.project.sql.references import dotted_name, named_tables
 from retcon.project.sql.statements import SqlProblem, Statement
 

@@ -11,6 +11,7 @@ from retcon.core.graphs import Graph
 from retcon.core.projects import Project
 from retcon.errors import Problem, ProjectInvalid, Refused
 from retcon.project.model_files import MODELS_FOLDER, KnownNames, SqlReader, model_name, read_model
+from retcon.project.python.functions import Functions, read_functions
 from retcon.project.settings import SETTINGS_FILE, settings_document, settings_of
 from retcon.project.text_files import shown_path
 from retcon.project.yaml_text import YamlDocument
@@ -33,19 +34,32 @@ def find_root(start: Path) -> Path:
 def load_project(root: Path, environ: Mapping[str, str], reader: SqlReader | None) -> Project:
     """The project in this folder, refused with the problems of all its files at once.
 
-    Without a reader no SQL is looked at: enough to tell which models there are, and fast for any number of them.
+    Without a reader no query or function is looked at: enough to tell which models there are, and fast for any number
+    of them. Nothing of the project is run, with or without.
     """
     root = root.absolute()
     document = settings_document(root)
     problems: list[Problem] = []
     paths = _named_paths(root, problems)
     settings = _collected(problems, partial(settings_of, document, root, environ))
-    known = KnownNames(models=paths, params=_declared(document, "params"), consumers=_declared(document, "consumers"))
+    known = KnownNames(
+        models=paths,
+        params=_declared(document, "params"),
+        consumers=_declared(document, "consumers"),
+        functions=_functions(root, reader, problems),
+    )
     models = [_collected(problems, partial(read_model, path, root, known, reader)) for path in paths.values()]
     problems += _models_as_sources(document, paths)
     if settings is None or problems:
-        raise ProjectInvalid(problems)
+        raise ProjectInvalid(tuple(dict.fromkeys(problems)))  # what two models import is told once
     return Project(settings=settings, graph=Graph.of(model for model in models if model is not None))
+
+
+def _functions(root: Path, reader: SqlReader | None, problems: list[Problem]) -> Functions:
+    """The project's own functions; nobody asks for them where no code is looked at."""
+    if reader is None:
+        return Functions()
+    return _collected(problems, partial(read_functions, root, reader.is_built_in)) or Functions()
 
 
 def _collected(problems: list[Problem], make: Callable[[], T]) -> T | None:
@@ -61,15 +75,6 @@ def _named_paths(root: Path, problems: list[Problem]) -> dict[str, Path]:
     named: dict[str, Path] = {}
     spelt: dict[str, Path] = {}
     for path in _model_paths(root):
-        if path.suffix.lower() == ".py":
-            problems.append(
-                Problem(
-                    path=shown_path(path, root),
-                    message="Python models aren't supported yet",
-                    remedy="write the model in SQL, or move the file out of models/",
-                )
-            )
-            continue
         name = _collected(problems, partial(model_name, path, root))
         if name is None:
             continue
@@ -79,7 +84,7 @@ def _named_paths(root: Path, problems: list[Problem]) -> dict[str, Path]:
             problems.append(
                 Problem(
                     path=shown_path(path, root),
-                    message=f"the model `{name}` has the same name as {shown_path(twin, root)}, but for its spelling",
+                    message=f"the model `{name}` has the same name as {shown_path(twin, root)}",
                     remedy="rename one of them",
                 )
             )
@@ -89,13 +94,16 @@ def _named_paths(root: Path, problems: list[Problem]) -> dict[str, Path]:
 
 
 def _model_paths(root: Path) -> list[Path]:
-    """SQL and Python files below `models/`; what is hidden belongs to editors and file systems."""
+    """SQL and Python files below `models/`; what is hidden belongs to editors and file systems, and Python files
+    whose name begins with `_` to the models that import them.
+    """
     folder = root / MODELS_FOLDER
     return sorted(
         path
         for path in folder.rglob("*")
         if path.suffix.lower() in (".sql", ".py")
         and not path.is_dir()
+        and not (path.suffix.lower() == ".py" and path.name.startswith("_"))
         and not any(part.startswith(".") for part in path.relative_to(folder).parts)
     )
 

@@ -1,11 +1,11 @@
-"""Model files: front matter and SQL, turned into models."""
+"""Model files: keys and code, in SQL or Python, turned into models."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -18,10 +18,14 @@ from retcon.project import names
 from retcon.project.fingerprints import fingerprint
 from retcon.project.gate_entries import read_gates
 from retcon.project.model_keys import ModelKeys
+from retcon.project.python.declarations import Declaration, bound_by, check_arguments, read_declaration
+from retcon.project.python.functions import Functions
+from retcon.project.python.lints import called_in_texts, hidden_reads, variations
+from retcon.project.python.modules import Module, closure, normalised, read_module
 from retcon.project.shapes import Objection, Problems, read_shape
 from retcon.project.text_files import read_text, shown_path
 from retcon.project.variables import places_with_variables
-from retcon.project.yaml_text import Place, read_yaml
+from retcon.project.yaml_text import Place, YamlDocument, read_yaml
 
 if TYPE_CHECKING:
     from retcon.project.queries import ReadQuery
@@ -31,6 +35,7 @@ MODELS_FOLDER = "models"
 _OPENING = re.compile(r"\s*/\*[ \t]*retcon[ \t]*\n")
 _CLOSING = re.compile(r"^[ \t]*\*/[ \t]*(?:\n|\Z)", re.MULTILINE)
 _PARAMS_REMEDY = "declare it in `params` of retcon.yaml and write `:name` in the SQL"
+_PYTHON = "it is a Python function, and only its author can say that slices don't influence one another"
 _FORM = "start the file with a line `/* retcon`, then keys in YAML, then a line that holds only `*/`"
 
 
@@ -41,10 +46,11 @@ class KnownNames:
     models: Collection[str] = ()
     params: Collection[str] = ()
     consumers: Collection[str] = ()
+    functions: Functions = field(default_factory=Functions)
 
 
 def model_name(path: Path, root: Path) -> str:
-    """`models/mart/fct_x.sql` is the model `mart.fct_x`."""
+    """`models/mart/fct_x.sql` is the model `mart.fct_x`; so is `models/mart/fct_x.py`."""
     shown = shown_path(path, root)
     folders = path.relative_to(root / MODELS_FOLDER).parts[:-1]
     if len(folders) != 1:
@@ -54,7 +60,7 @@ def model_name(path: Path, root: Path) -> str:
                 Problem(
                     path=shown,
                     message=f"a model is in one folder, its namespace; this one is {depth}",
-                    remedy="move it to models/NAMESPACE/NAME.sql",
+                    remedy=f"move it to models/NAMESPACE/NAME{path.suffix}",
                 )
             ]
         )
@@ -84,14 +90,16 @@ class SqlReader(Protocol):
         params: Collection[str],
     ) -> ReadQuery: ...
     def read_metric(self, expression: str) -> Metric: ...
+    def is_built_in(self, name: str) -> bool: ...
 
 
 def read_model(path: Path, root: Path, known: KnownNames, reader: SqlReader | None) -> Model:
     """The model in this file, refused with everything that is wrong in it; without a reader, its keys alone."""
     name = model_name(path, root)
     shown = shown_path(path, root)
-    file = _split(read_text(path, root), shown)
-    document = read_yaml(file.keys, path=shown, first_line=file.keys_line)
+    is_python = path.suffix.lower() == ".py"
+    file = _python_file(path, root, name) if is_python else _split(read_text(path, root), shown)
+    document = file.document
     problems = Problems(shown, document)
     for place in places_with_variables(document.value):
         if place[:1] != ("description",):
@@ -105,16 +113,42 @@ def read_model(path: Path, root: Path, known: KnownNames, reader: SqlReader | No
 
 
 @dataclass(frozen=True, kw_only=True)
-class _ModelFile:
-    """The two parts of a file, each with the line where it starts."""
+class _SqlFile:
+    """The two parts of a SQL file, and the line where the second starts."""
 
-    keys: str
-    keys_line: int
-    sql: str
-    sql_line: int
+    document: YamlDocument
+    text: str
+    text_line: int
+    function: None = None
 
 
-def _split(text: str, shown: str) -> _ModelFile:
+@dataclass(frozen=True, kw_only=True)
+class _PythonFile:
+    """A Python file, what its decorator says, and the folder in which it imports."""
+
+    root: Path
+    module: Module
+    declaration: Declaration
+
+    @property
+    def document(self) -> YamlDocument:
+        return self.declaration.document
+
+    @property
+    def text(self) -> str:
+        return self.module.text
+
+    @property
+    def function(self) -> str:
+        return self.declaration.function.name
+
+
+def _python_file(path: Path, root: Path, name: str) -> _PythonFile:
+    module = read_module(path, root)
+    return _PythonFile(root=root, module=module, declaration=read_declaration(module, name))
+
+
+def _split(text: str, shown: str) -> _SqlFile:
     opening = _OPENING.match(text)
     if opening is None:
         message = "the file doesn't start with a `/* retcon` block"
@@ -124,11 +158,11 @@ def _split(text: str, shown: str) -> _ModelFile:
         line = text.count("\n", 0, opening.end())
         message = "the `/* retcon` block doesn't end"
         raise ProjectInvalid([Problem(path=shown, message=message, line=line, remedy="end it with a line `*/`")])
-    return _ModelFile(
-        keys=text[opening.end() : closing.start()],
-        keys_line=text.count("\n", 0, opening.end()) + 1,
-        sql=text[closing.end() :],
-        sql_line=text.count("\n", 0, closing.end()) + 1,
+    first_line = text.count("\n", 0, opening.end()) + 1
+    return _SqlFile(
+        document=read_yaml(text[opening.end() : closing.start()], path=shown, first_line=first_line),
+        text=text[closing.end() :],
+        text_line=text.count("\n", 0, closing.end()) + 1,
     )
 
 
@@ -142,7 +176,18 @@ class _Header:
     problems: Problems
 
 
-def _model(header: _Header, file: _ModelFile, known: KnownNames, reader: SqlReader | None) -> Model | None:
+@dataclass(frozen=True, kw_only=True)
+class _Read:
+    """What was found in a model's code, whatever it is written in."""
+
+    query: Query
+    batching: Batching
+    code: Mapping[str, object]
+    """What of it counts for the fingerprint."""
+    udfs: tuple[str, ...]
+
+
+def _model(header: _Header, file: _SqlFile | _PythonFile, known: KnownNames, reader: SqlReader | None) -> Model | None:
     keys, problems = header.keys, header.problems
     slicing = keys.slicing(problems)
     inputs = keys.declared_inputs(problems, model=header.name)
@@ -151,8 +196,11 @@ def _model(header: _Header, file: _ModelFile, known: KnownNames, reader: SqlRead
     gates = read_gates(keys.gates, key=keys.key, problems=problems, read_metric=reader.read_metric)
     _check_references(header, known)
     if slicing is None or len(inputs) < len(keys.inputs):
-        return None  # the query can't be judged without them
-    read = _read_query(header, file, inputs, slicing, known.params, reader)
+        return None  # the code can't be judged without them
+    if isinstance(file, _PythonFile):
+        read: _Read | None = _read_function(header, file, inputs, known)
+    else:
+        read = _read_query(header, file, inputs, slicing, known, reader)
     if read is None:
         return None
     _check_columns(header, gates, read.query.columns)
@@ -160,22 +208,24 @@ def _model(header: _Header, file: _ModelFile, known: KnownNames, reader: SqlRead
         _outline(header, file, slicing, inputs),
         query=read.query,
         batching=read.batching,
-        fingerprint=_fingerprint(keys, inputs, slicing, read.normalised),
+        fingerprint=_fingerprint(keys, inputs, slicing, read.code),
         gates=gates,
+        udfs=read.udfs,
     )
 
 
-def _outline(header: _Header, file: _ModelFile, slicing: Slicing, inputs: tuple[Input, ...]) -> Model:
+def _outline(header: _Header, file: _SqlFile | _PythonFile, slicing: Slicing, inputs: tuple[Input, ...]) -> Model:
     """The model as far as its keys tell."""
     keys = header.keys
     return Model(
         name=header.name,
         path=header.path,
-        query=Query(text=file.sql, references=()),
+        query=Query(text=file.text, references=()),
         batching=Batching(),
         slicing=slicing,
         inputs=inputs,
         fingerprint="",
+        function=file.function,
         key=tuple(keys.key),
         columns=tuple(keys.columns.items()),
         after=tuple(keys.after),
@@ -195,28 +245,60 @@ def _outline(header: _Header, file: _ModelFile, slicing: Slicing, inputs: tuple[
 
 def _read_query(
     header: _Header,
-    file: _ModelFile,
+    file: _SqlFile,
     inputs: Sequence[Input],
     slicing: Slicing,
-    params: Collection[str],
+    known: KnownNames,
     reader: SqlReader,
-) -> ReadQuery | None:
-    if not file.sql.strip():
-        header.problems.add_at_line(file.sql_line, "there is no query below the block", remedy="write a SELECT there")
+) -> _Read | None:
+    if not file.text.strip():
+        header.problems.add_at_line(file.text_line, "there is no query below the block", remedy="write a SELECT there")
         return None
     read = reader.read_query(
-        file.sql,
+        file.text,
         model=header.name,
         inputs=inputs,
         slicing=slicing,
         vouched=header.keys.replay.sliceable,
         may_vary=bool(header.keys.deterministic),
-        params=params,
+        params=known.params,
     )
     for problem in read.problems:
-        line = file.sql_line + (problem.line or 1) - 1  # what concerns the whole query is told where it starts
+        line = file.text_line + (problem.line or 1) - 1  # what concerns the whole query is told where it starts
         header.problems.add_at_line(line, problem.message, remedy=problem.remedy)
-    return read
+    return _with_functions(
+        header,
+        known.functions,
+        _Read(query=read.query, batching=read.batching, code={"sql": read.normalised}, udfs=()),
+        read.calls,
+    )
+
+
+def _read_function(header: _Header, file: _PythonFile, inputs: Sequence[Input], known: KnownNames) -> _Read:
+    """A function is read as far as its text tells; that slices are independent, only its author can say."""
+    modules = closure(file.module, file.root)
+    check_arguments(file.declaration, inputs, header.problems)
+    for module in modules:
+        header.problems.found += hidden_reads(module)
+        header.problems.found += [] if header.keys.deterministic else variations(module)
+    parameters = bound_by(file.declaration, sorted(known.params), header.problems)
+    read = _Read(
+        query=Query(text=file.text, references=(), parameters=parameters),
+        batching=Batching(reasons=(_PYTHON,), vouched=header.keys.replay.sliceable),
+        code={"python": {module.name: normalised(module) for module in modules}, "function": file.function},
+        udfs=(),
+    )
+    return _with_functions(header, known.functions, read, frozenset().union(*map(called_in_texts, modules)))
+
+
+def _with_functions(header: _Header, functions: Functions, read: _Read, calls: frozenset[str]) -> _Read:
+    """The project's own functions count as the model's code, where it calls one by name."""
+    udfs = functions.called(calls)
+    if not udfs:
+        return read
+    if not header.keys.deterministic:
+        header.problems.found += functions.varying
+    return replace(read, code={**read.code, "functions": functions.code}, udfs=udfs)
 
 
 def _check_references(header: _Header, known: KnownNames) -> None:
@@ -270,11 +352,11 @@ def _columns_meant(keys: ModelKeys, gates: Sequence[Gate]) -> Iterator[tuple[Pla
             yield from ((("gates", position), column) for column in gate.columns if column not in keys.key)
 
 
-def _fingerprint(keys: ModelKeys, inputs: Sequence[Input], slicing: Slicing, normalised: str) -> str:
+def _fingerprint(keys: ModelKeys, inputs: Sequence[Input], slicing: Slicing, code: Mapping[str, object]) -> str:
     """Of what changes results. `key` isn't in it: while whole slices are replaced, only gates ask for it."""
     return fingerprint(
         {
-            "sql": normalised,
+            **code,
             "slices": {"by": slicing.by, "every": slicing.every.value},
             "inputs": [
                 {

@@ -14,10 +14,11 @@ from retcon.project.lints import hidden_names, output_problems, parameter_proble
 from retcon.project.metrics import read_metric
 from retcon.project.sql.batching import judge_batching
 from retcon.project.sql.columns import KnownColumns, nothing_known, output_names, source_alias, sources
+from retcon.project.sql.functions import function_name
 from retcon.project.sql.references import common_table, dotted_name, read_references
 from retcon.project.sql.statements import SqlProblem, Statement, read_statement
 
-__all__ = ["ReadQuery", "SqlProblem", "column_problems", "output_columns", "read_metric", "read_query"]
+__all__ = ["ReadQuery", "SqlProblem", "column_problems", "is_built_in", "output_columns", "read_metric", "read_query"]
 
 _NOT_READ = "the SQL couldn't be read"
 _METADATA_COLUMNS = frozenset({"_file", "_pos", "_partition", "_spec_id", "_deleted"})
@@ -32,6 +33,14 @@ class ReadQuery:
     normalised: str
     """The SQL without comments and layout, for fingerprints."""
     problems: tuple[SqlProblem, ...]
+    calls: frozenset[str] = frozenset()
+    """Functions that sqlglot doesn't know, in lower case: those of the project are among them."""
+
+
+def is_built_in(name: str) -> bool:
+    """Is this a function of Spark SQL, as far as sqlglot knows?"""
+    statement = read_statement(f"SELECT {name}(1)")
+    return isinstance(statement, SqlProblem) or not isinstance(statement.tree.expressions[0], exp.Anonymous)
 
 
 def read_query(
@@ -74,6 +83,7 @@ def read_query(
         batching=Batching(reasons=judgement.reasons, vouched=vouched),
         normalised=statement.normalised,
         problems=tuple(sorted(dict.fromkeys(problems), key=lambda problem: (problem.line is None, problem.line or 0))),
+        calls=frozenset(function_name(call) for call in statement.tree.find_all(exp.Anonymous)),
     )
 
 
@@ -91,7 +101,7 @@ def column_problems(
 ) -> tuple[SqlProblem, ...]:
     """Columns that a query or a declaration takes from a table that doesn't have them."""
     problems = list(_declared_columns(inputs, columns))
-    statement = read_statement(query.text)
+    statement = read_statement(query.text) if query.references else None
     if isinstance(statement, Statement):
         problems += _qualified_columns(statement, {declared.table for declared in inputs}, columns)
     return tuple(dict.fromkeys(problems))

@@ -1,4 +1,4 @@
-"""The SQL of a job, with everything that retcon puts around the author's text."""
+"""What a job runs: the author's text, with everything that retcon puts around it."""
 
 from __future__ import annotations
 
@@ -58,6 +58,9 @@ def rendering_text(rendering: Rendering) -> Text:
         lines.append(_comment(f"bound: :{key} = {sql_value(value)}{note}"))
     if rendering.output_filter is not None:
         lines.append(_comment(f"more is read than is written: of the result, {rendering.output_filter} is kept"))
+    if rendering.model.is_python:
+        frames = ", ".join(f"{each.input.name}={each.view}" for each in rendering.inputs)
+        lines.append(_comment(f"{rendering.model.function} of {rendering.model.path} is called with {frames}"))
     lines.append(Text(rendering.text.strip()))
     return Text("\n").join(lines)
 
