@@ -21,7 +21,7 @@ class SparkWarehouse:
         self._spark = spark
         reads = ScopedReads(spark, catalog, code)
         staging = Staging(spark, catalog, reads)
-        measuring = Measuring(reads, cache(lambda: ScopedReads(grouped_session(spark, catalog), catalog)))
+        measuring = Measuring(reads, cache(lambda: ScopedReads(grouped_session(spark, catalog), catalog, code)))
         publishing = Publishing(spark, staging)
         self.output = staging.output
         self.make_table = staging.make_table
