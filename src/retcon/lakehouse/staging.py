@@ -13,10 +13,11 @@ from pyspark.sql import functions as F
 
 from retcon.core.jobs import Job, WaveTarget
 from retcon.core.queries import quoted, quoted_name, text_literal
+from retcon.core.slices import Grain, Whole
 from retcon.core.tables import Column
 from retcon.errors import Fault, GatesFailed, Refused
 from retcon.lakehouse.predicates import slice_predicate
-from retcon.lakehouse.scoped_reads import ScopedReads
+from retcon.lakehouse.scoped_reads import ScopedReads, type_of
 from retcon.lakehouse.sessions import first_line
 
 _OUTSIDE = "retcon-row-outside-its-wave:"
@@ -42,14 +43,15 @@ class Staging:
         """An empty table for the model's output, partitioned by the slice."""
         namespace, _, _ = table.rpartition(".")
         # Nullable throughout: whether a column may be NULL is for the gates to say, not for today's query plan.
-        columns = self._reads.compute(job)._jdf.schema().asNullable().toDDL()
+        frame = self._reads.compute(job)
+        columns = frame._jdf.schema().asNullable().toDDL()
         properties = {"format-version": "2", "retcon.model": job.model.name, "retcon.made_by": run}
         listed = ", ".join(f"{text_literal(key)} = {text_literal(value)}" for key, value in properties.items())
         comment = f"COMMENT {text_literal(job.model.description)} " if job.model.description else ""
         self._spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {quoted_name(f'{self._catalog}.{namespace}')}")
         self._spark.sql(
             f"CREATE TABLE IF NOT EXISTS {self._full(table)} ({columns}) USING iceberg {comment}"
-            f"PARTITIONED BY ({quoted(job.model.slicing.by)}) TBLPROPERTIES ({listed})"
+            f"{_partitioning(job, frame)}TBLPROPERTIES ({listed})"
         )
 
     def open_branch(self, table: str, branch: str, snapshot_id: int | None) -> None:
@@ -63,9 +65,8 @@ class Staging:
 
     def stage(self, job: Job, target: WaveTarget) -> Mapping[str, int]:
         """Compute a wave and replace its slices on the branch; the files that were read, by table."""
-        by = job.model.slicing.by
-        wave = slice_predicate(by, "date", job.slices)
-        frame = confined(self._reads.compute(job), by, wave, cuts=job.model.filters_output)
+        computed = self._reads.compute(job)
+        frame = confined(computed, job)
         writer = frame.writeTo(f"{self._full(target.table)}.{quoted(f'branch_{target.branch}')}")
         options = {
             "fanout-enabled": str(_fits_in_memory(job)).lower(),
@@ -78,7 +79,7 @@ class Staging:
             writer = writer.option(key, value)
         with self._described(job.name):
             try:
-                writer.overwrite(F.expr(wave))
+                writer.overwrite(F.expr(wave_of(computed, job)))
             except PySparkException as error:
                 raise _staging_error(error, job) from error
         return self._scanned(job.name)
@@ -128,9 +129,29 @@ def _fits_in_memory(job: Job) -> bool:
     return job.bytes is not None and job.bytes <= _SMALL_WAVE and len(job.slices) <= _FEW_FILES
 
 
-def confined(frame: DataFrame, by: str, wave: str, *, cuts: bool) -> DataFrame:
+def _partitioning(job: Job, frame: DataFrame) -> str:
+    """A slice is made of whole partitions: of one, but for weeks, for which Iceberg has none."""
+    by, grain = job.model.slicing.by, job.slices.grain
+    if by is None or isinstance(grain, Whole):
+        return ""
+    unit = Grain.DAY if grain is Grain.WEEK else grain
+    is_day = unit is Grain.DAY and type_of(frame, by) == "date"
+    return f"PARTITIONED BY ({quoted(by) if is_day else f'{unit.value}s({quoted(by)})'}) "
+
+
+def wave_of(frame: DataFrame, job: Job) -> str:
+    """The predicate of the job's slices on its own result."""
+    by = job.model.slicing.by
+    return slice_predicate(by, type_of(frame, by) or "date", job.slices)
+
+
+def confined(frame: DataFrame, job: Job) -> DataFrame:
     """The result held to its wave: cut down where more was read than the wave, else a row outside is an error."""
-    if cuts:
+    by = job.model.slicing.by
+    if by is None:
+        return frame
+    wave = wave_of(frame, job)
+    if job.filters_output:
         frame = frame.filter(f"({wave}) OR {quoted(by)} IS NULL")
     value = F.coalesce(F.expr(f"CAST({quoted(by)} AS STRING)"), F.lit("NULL"))
     error = F.raise_error(F.concat(F.lit(_OUTSIDE), value))

@@ -16,6 +16,7 @@ from retcon.project.text_files import shown_path
 from retcon.project.yaml_text import YamlDocument
 
 T = TypeVar("T")
+_UTC = ("UTC", "ETC/UTC", "GMT", "Z")
 
 
 def find_root(start: Path) -> Path:
@@ -40,7 +41,12 @@ def load_project(root: Path, environ: Mapping[str, str], reader: SqlReader | Non
     problems: list[Problem] = []
     paths = _named_paths(root, problems)
     settings = _collected(problems, partial(settings_of, document, root, environ))
-    known = KnownNames(models=paths, params=_declared(document, "params"), consumers=_declared(document, "consumers"))
+    known = KnownNames(
+        models=paths,
+        params=_declared(document, "params"),
+        consumers=_declared(document, "consumers"),
+        in_utc=settings is not None and settings.timezone.upper() in _UTC,
+    )
     models = [_collected(problems, partial(read_model, path, root, known, reader)) for path in paths.values()]
     problems += _models_as_sources(document, paths)
     if settings is None or problems:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from retcon.core.gates import Gate, Metric, NotNull, Unique
-from retcon.core.models import Input, Model, Slicing
+from retcon.core.models import Input, Model, Reach, Slicing, reach_text
 from retcon.core.queries import Batching, Query
 from retcon.core.suggestions import did_you_mean
 from retcon.errors import Problem, ProjectInvalid
@@ -41,6 +41,8 @@ class KnownNames:
     models: Collection[str] = ()
     params: Collection[str] = ()
     consumers: Collection[str] = ()
+    in_utc: bool = False
+    """Spark's own days and months are those of UTC, as slices are."""
 
 
 def model_name(path: Path, root: Path) -> str:
@@ -82,6 +84,7 @@ class SqlReader(Protocol):
         vouched: bool,
         may_vary: bool,
         params: Collection[str],
+        in_utc: bool,
     ) -> ReadQuery: ...
     def read_metric(self, expression: str) -> Metric: ...
 
@@ -144,15 +147,15 @@ class _Header:
 
 def _model(header: _Header, file: _ModelFile, known: KnownNames, reader: SqlReader | None) -> Model | None:
     keys, problems = header.keys, header.problems
-    slicing = keys.slicing(problems)
+    slicing = keys.slicing()
     inputs = keys.declared_inputs(problems, model=header.name)
     if reader is None:
-        return _outline(header, file, slicing, inputs) if slicing is not None else None
+        return _outline(header, file, slicing, inputs)
     gates = read_gates(keys.gates, key=keys.key, problems=problems, read_metric=reader.read_metric)
     _check_references(header, known)
-    if slicing is None or len(inputs) < len(keys.inputs):
+    if len(inputs) < len(keys.inputs):
         return None  # the query can't be judged without them
-    read = _read_query(header, file, inputs, slicing, known.params, reader)
+    read = _read_query(header, file, inputs, slicing, known, reader)
     if read is None:
         return None
     _check_columns(header, gates, read.query.columns)
@@ -198,7 +201,7 @@ def _read_query(
     file: _ModelFile,
     inputs: Sequence[Input],
     slicing: Slicing,
-    params: Collection[str],
+    known: KnownNames,
     reader: SqlReader,
 ) -> ReadQuery | None:
     if not file.sql.strip():
@@ -211,7 +214,8 @@ def _read_query(
         slicing=slicing,
         vouched=header.keys.replay.sliceable,
         may_vary=bool(header.keys.deterministic),
-        params=params,
+        params=known.params,
+        in_utc=known.in_utc,
     )
     for problem in read.problems:
         line = file.sql_line + (problem.line or 1) - 1  # what concerns the whole query is told where it starts
@@ -275,14 +279,14 @@ def _fingerprint(keys: ModelKeys, inputs: Sequence[Input], slicing: Slicing, nor
     return fingerprint(
         {
             "sql": normalised,
-            "slices": {"by": slicing.by, "every": slicing.every.value},
+            "slices": {"by": slicing.by, "every": str(slicing.every)},
             "inputs": [
                 {
                     "name": i.name,
                     "table": i.table,
                     "time": i.time,
-                    "lookback": i.lookback,
-                    "lookahead": i.lookahead,
+                    "lookback": _plain(i.lookback),
+                    "lookahead": _plain(i.lookahead),
                 }
                 for i in sorted(inputs, key=lambda i: i.name)
             ],
@@ -291,3 +295,7 @@ def _fingerprint(keys: ModelKeys, inputs: Sequence[Input], slicing: Slicing, nor
             "strategy": keys.strategy,
         }
     )
+
+
+def _plain(reach: Reach) -> int | str:
+    return reach if isinstance(reach, int) else reach_text(reach)
