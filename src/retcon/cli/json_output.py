@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from retcon.cli.views.projects import CheckReport, next_commands
 from retcon.cli.views.sql import Rendering
-from retcon.core.models import Input, Model
+from retcon.core.models import Input, Model, Reach, reach_text
 from retcon.core.plans import Plan, to_document
 from retcon.core.runs import RecordedVerdict, RecordedWave, Run
 from retcon.errors import ProjectInvalid, RetconError
@@ -64,7 +64,7 @@ def _model(model: Model) -> Json:
         "tags": list(model.tags),
         "slices": {
             "by": model.slicing.by,
-            "every": model.grain.value,
+            "every": str(model.grain),
             "start": None if model.slicing.start is None else _day(model.slicing.start),
         },
         "key": list(model.key),
@@ -84,10 +84,15 @@ def _input(i: Input) -> Json:
         "name": i.name,
         "table": i.table,
         "time": i.time,
-        "lookback": i.lookback,
-        "lookahead": i.lookahead,
+        "lookback": _reach(i.lookback),
+        "lookahead": _reach(i.lookahead),
         "on_change": i.on_change.value,
     }
+
+
+def _reach(reach: Reach) -> int | str:
+    """A number of slices, or a time in words."""
+    return reach if isinstance(reach, int) else reach_text(reach)
 
 
 def rendering_result(rendering: Rendering) -> Json:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import dataclass, replace
-from datetime import date
 from pathlib import Path
 from typing import Annotated
 
@@ -14,7 +13,7 @@ from retcon.cli.arguments import End, Json, ProjectFolder, Select, Start
 from retcon.cli.json_output import plan_result
 from retcon.cli.terminals import terminal_of, zone_of
 from retcon.cli.views.plans import plan_view
-from retcon.core.intervals import parse_date
+from retcon.core.intervals import Edge, parse_edge
 from retcon.core.plans import Plan
 from retcon.errors import BadArguments
 from retcon.flow.plan import Ask
@@ -27,8 +26,8 @@ class _Wish:
 
     select: tuple[str, ...]
     exclude: tuple[str, ...]
-    start: date | None
-    end: date | None
+    start: Edge | None
+    end: Edge | None
     reason: str | None
     downstream: bool
     allow_missing_source: bool
@@ -69,8 +68,8 @@ def plan(
     """Plan a correction, and write the plan down for review.
 
     SELECT names the models: by name, glob (`mart.*`) or tag (`tag:finance`); `+m` adds what m reads, `m+` what reads
-    m. Dates are inclusive; without them each model's whole history is planned. Published models that read what
-    changes are included.
+    m. Dates are inclusive, and so are hours such as 2026-01-22T05, in UTC; without them each model's whole history is
+    planned. A range that cuts a slice is widened to whole slices. Published models that read what changes are included.
 
     The plan is printed and written to backfills/<id>.yaml. Nothing is computed and no Spark is started: `retcon apply`
     runs it.
@@ -83,8 +82,8 @@ def plan(
     wish = _Wish(
         select=(*(select or ()), *(also or ())),
         exclude=tuple(exclude or ()),
-        start=parse_date(start, "--start") if start is not None else None,
-        end=parse_date(end, "--end") if end is not None else None,
+        start=parse_edge(start, "--start") if start is not None else None,
+        end=parse_edge(end, "--end") if end is not None else None,
         reason=reason,
         downstream=not no_downstream,
         allow_missing_source=allow_missing_source,
@@ -130,8 +129,8 @@ def _ask_again(refresh: str, wish: _Wish, workspace: Workspace) -> Ask:
         _new_ask(wish, workspace),
         select=old.request.models,
         reason=old.reason if wish.reason is None else wish.reason,
-        start=parse_date(old.request.start, "start"),
-        end=parse_date(old.request.end, "end"),
+        start=None if old.request.start is None else parse_edge(old.request.start, "start"),
+        end=None if old.request.end is None else parse_edge(old.request.end, "end"),
         downstream=old.request.downstream and wish.downstream,
         allow_missing_source=old.request.allow_missing_source or wish.allow_missing_source,
         wave=wish.wave or old.request.wave,
@@ -142,7 +141,9 @@ def _ask_again(refresh: str, wish: _Wish, workspace: Workspace) -> Ask:
 def with_command(made: Plan) -> Plan:
     """The plan with the command that asks for it again: models and dates resolved, ready to be pasted."""
     request = made.request
-    words = ["retcon", "plan", *request.models, "--start", request.start, "--end", request.end]
+    words = ["retcon", "plan", *request.models]
+    words += ["--start", request.start] if request.start is not None else []
+    words += ["--end", request.end] if request.end is not None else []
     words += ["--no-downstream"] if not request.downstream else []
     words += ["--allow-missing-source"] if request.allow_missing_source else []
     words += ["--wave", str(request.wave)] if request.wave is not None else []

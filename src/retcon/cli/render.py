@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import date, timedelta
+from datetime import timedelta
 from typing import Annotated
 
 import typer
@@ -11,12 +11,12 @@ from retcon.cli.arguments import End, Json, ProjectFolder, Start
 from retcon.cli.json_output import rendering_result
 from retcon.cli.terminals import terminal_of
 from retcon.cli.views.sql import RenderedInput, Rendering, rendering_text
-from retcon.core.intervals import Interval, parse_date
+from retcon.core.intervals import Edge, parse_edge
 from retcon.core.jobs import Read
 from retcon.core.models import Input, Model
-from retcon.core.planning import asked_interval
+from retcon.core.planning import asked_interval, reading_of
 from retcon.core.queries import patched
-from retcon.core.slices import SliceSet
+from retcon.core.slices import Cut, Grain, SliceSet
 from retcon.core.waves import cut_waves
 from retcon.flow.context import parameters_of, read_of
 from retcon.wiring import Workspace, slice_predicate
@@ -43,47 +43,50 @@ def render(
     terminal = terminal_of(context, as_json=as_json)
     workspace = terminal.workspace(project)
     found = workspace.project.graph.model(model)
-    rendering = _rendering(workspace, found, _interval(workspace, start, end))
+    rendering = _rendering(workspace, found, _asked(workspace, found, start, end))
     if terminal.as_json:
         terminal.document({"result": rendering_result(rendering)})
     else:
         terminal.out.print(rendering_text(rendering), soft_wrap=True)
 
 
-def _interval(workspace: Workspace, start: str | None, end: str | None) -> Interval:
-    """The days asked for; one date alone means that day, none means yesterday."""
+def _asked(workspace: Workspace, model: Model, start: str | None, end: str | None) -> SliceSet:
+    """The slices asked for; one date alone means that day, none means yesterday."""
     now = workspace.clock()
-    first = parse_date(start, "--start") if start is not None else None
-    last = parse_date(end, "--end") if end is not None else None
-    day: date = first or last or (now - timedelta(days=1)).date()
-    return asked_interval(first or day, last or day, now)
+    first = parse_edge(start, "--start") if start is not None else None
+    last = parse_edge(end, "--end") if end is not None else None
+    day: Edge = first or last or (now - timedelta(days=1)).date()
+    return SliceSet.covering(model.grain, asked_interval(first or day, last or day, now))
 
 
-def _rendering(workspace: Workspace, model: Model, interval: Interval) -> Rendering:
+def _rendering(workspace: Workspace, model: Model, slices: SliceSet) -> Rendering:
     """The first job of the range, as `apply` would build it."""
     waves = cut_waves(
-        SliceSet.covering(model.grain, interval),
+        slices,
         most=model.replay.wave if model.batching.is_sliceable else 1,
         contiguous=model.needs_contiguous_waves,
         files_of=lambda _: {},
     )
+    graph = workspace.project.graph
     facts = {i.table: workspace.tables.facts(i.table) for i in model.inputs}
     snapshots = {table: found.snapshot_id if found is not None else None for table, found in facts.items()}
     inputs: list[RenderedInput] = []
     for i in model.inputs:
-        read = read_of(i, waves[0], snapshots)
+        reading = reading_of(i, model.grain, graph, facts[i.table])
+        read = read_of(i, waves[0], reading.resolution if reading is not None else None, snapshots)
         column = found.column(i.time) if i.time and (found := facts[i.table]) is not None else None
         inputs.append(
             RenderedInput(
                 input=i,
                 read=read,
                 view=_view_name(i),
-                filter=_filter(read, column.type if column is not None else "date"),
+                filter=_filter(read, column.type if column is not None else _guessed(model.grain)),
                 exists=facts[i.table] is not None,
-                is_model=i.table in workspace.project.graph.models,
+                is_model=i.table in graph.models,
             )
         )
     bound = parameters_of(waves[0], workspace.project.settings.params, run_ts=workspace.clock())
+    goes_beyond = any(each.read.goes_beyond(waves[0]) for each in inputs)
     return Rendering(
         model=model,
         catalog=workspace.project.settings.catalog.name,
@@ -91,8 +94,19 @@ def _rendering(workspace: Workspace, model: Model, interval: Interval) -> Render
         inputs=tuple(inputs),
         text=patched(model.query, {i.name: _view_name(i) for i in model.inputs}),
         parameters={key: value for key, value in bound.items() if key in model.query.parameters},
-        output_filter=slice_predicate(model.slicing.by, "date", waves[0]) if model.filters_output else None,
+        output_filter=_output_filter(workspace, model, waves[0]) if goes_beyond else None,
     )
+
+
+def _output_filter(workspace: Workspace, model: Model, wave: SliceSet) -> str:
+    facts = workspace.tables.facts(model.name)
+    column = facts.column(model.slicing.by) if facts is not None and model.slicing.by is not None else None
+    return slice_predicate(model.slicing.by, column.type if column is not None else _guessed(model.grain), wave)
+
+
+def _guessed(cut: Cut) -> str:
+    """The type of a column that isn't there yet."""
+    return "timestamp" if cut is Grain.HOUR else "date"
 
 
 def _view_name(i: Input) -> str:

@@ -9,7 +9,7 @@ from retcon.core.gates import Metric
 from retcon.core.measures import SliceMeasure
 from retcon.core.models import Model
 from retcon.core.runs import RunTable, StagedSlice
-from retcon.core.slices import Slice, SliceSet
+from retcon.core.slices import WHOLE, Cut, Slice, SliceSet
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,6 +20,15 @@ class Read:
     snapshot_id: int | None
     time: str | None
     slices: SliceSet | None
+    """None: read whole."""
+
+    @property
+    def cut(self) -> Cut:
+        return WHOLE if self.slices is None else self.slices.grain
+
+    def goes_beyond(self, slices: SliceSet) -> bool:
+        """Does it read rows around these slices too?"""
+        return self.slices is not None and self.slices.hours() != slices.hours()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,6 +43,11 @@ class Job:
     parameters: Mapping[str, object]
     bytes: int | None = None
     """What it reads, where that is known."""
+
+    @property
+    def filters_output(self) -> bool:
+        """Where more is read than the slices, the results are cut down to them."""
+        return any(read.goes_beyond(self.slices) for read in self.reads.values())
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import date
+from datetime import date, timedelta
 from enum import StrEnum
 
 from retcon.core.gates import EMPTY, OUTSIDE_SCOPE, PARITY, SCHEMA, Gate
 from retcon.core.queries import Batching, Query
-from retcon.core.slices import Grain, SliceSet
+from retcon.core.slices import WHOLE, Cut, Grain, SliceSet, Whole
+
+Reach = int | timedelta
+"""How far around its own slice a model reads: a number of its slices, or a time in whole hours."""
+
+_HOUR = timedelta(hours=1)
 
 
 class OnChange(StrEnum):
@@ -22,9 +27,14 @@ class OnChange(StrEnum):
 class Slicing:
     """How a model's history is cut."""
 
-    by: str
-    every: Grain = Grain.DAY
+    by: str | None
+    """The column that says where a row belongs; None where nothing is cut."""
+    every: Cut = Grain.DAY
     start: date | None = None
+
+
+UNSLICED = Slicing(by=None, every=WHOLE)
+"""One slice, the whole table."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,18 +44,75 @@ class Input:
     name: str
     table: str
     time: str | None = None
-    lookback: int = 0
-    lookahead: int = 0
+    lookback: Reach = 0
+    lookahead: Reach = 0
     key: str | None = None
     on_change: OnChange = OnChange.IGNORE
 
-    def read_by(self, slices: SliceSet) -> SliceSet:
-        """The input's slices that these slices of the model read."""
-        return slices.widened(back=self.lookback, ahead=self.lookahead)
+    def read_by(self, slices: SliceSet, resolution: Grain) -> SliceSet:
+        """The input's slices of this grain that these slices of the model read: all that their reach touches."""
+        grain = _grain_of(slices.grain)
+        return SliceSet.over(
+            resolution, ((self._from(grain, first), self._until(grain, last)) for first, last in slices.ranges())
+        )
 
-    def readers_of(self, slices: SliceSet) -> SliceSet:
-        """The model's slices that read these slices of the input."""
-        return slices.widened(back=self.lookahead, ahead=self.lookback)
+    def readers_of(self, slices: SliceSet, reader: Cut) -> SliceSet | None:
+        """The slices of a model cut like this that read these slices of the input; None: every one."""
+        if isinstance(reader, Whole) or isinstance(slices.grain, Whole):
+            return None
+        found: set[int] = set()
+        for first, last in slices.hours():
+            found.update(range(self._first_reader(reader, first), self._last_reader(reader, last) + 1))
+        return SliceSet.of(reader, found)
+
+    def held_from(self, grain: Grain, hour: int) -> int:
+        """The first slice of a model of this grain that reads nothing before this hour."""
+        if isinstance(self.lookback, timedelta):
+            return grain.holding(hour + self.lookback // _HOUR - 1) + 1
+        return grain.holding(hour - 1) + 1 + self.lookback
+
+    def held_until(self, grain: Grain, hour: int) -> int:
+        """The last slice of a model of this grain that reads nothing after this hour."""
+        if isinstance(self.lookahead, timedelta):
+            return grain.holding(hour + 1 - self.lookahead // _HOUR) - 1
+        return grain.holding(hour + 1) - 1 - self.lookahead
+
+    def _from(self, grain: Grain, slice: int) -> int:
+        """The first hour that a slice reads."""
+        if isinstance(self.lookback, timedelta):
+            return grain.first_hour(slice) - self.lookback // _HOUR
+        return grain.first_hour(slice - self.lookback)
+
+    def _until(self, grain: Grain, slice: int) -> int:
+        """The last hour that a slice reads."""
+        if isinstance(self.lookahead, timedelta):
+            return grain.first_hour(slice + 1) + self.lookahead // _HOUR - 1
+        return grain.first_hour(slice + 1 + self.lookahead) - 1
+
+    def _first_reader(self, grain: Grain, hour: int) -> int:
+        if isinstance(self.lookahead, timedelta):
+            return grain.holding(hour - self.lookahead // _HOUR)
+        return grain.holding(hour) - self.lookahead
+
+    def _last_reader(self, grain: Grain, hour: int) -> int:
+        if isinstance(self.lookback, timedelta):
+            return grain.holding(hour + self.lookback // _HOUR)
+        return grain.holding(hour) + self.lookback
+
+
+def _grain_of(cut: Cut) -> Grain:
+    if isinstance(cut, Whole):
+        raise ValueError("a model that isn't cut reads its inputs whole")
+    return cut
+
+
+def reach_text(reach: Reach) -> str:
+    """`3`, `36 hours`, `7 days`."""
+    if not isinstance(reach, timedelta):
+        return str(reach)
+    hours = reach // _HOUR
+    number, unit = (hours // 24, "day") if hours % 24 == 0 else (hours, "hour")
+    return f"{number} {unit}" + ("" if number == 1 else "s")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,7 +160,7 @@ class Model:
     """Why the results may differ from one computation to the next; empty for most models."""
 
     @property
-    def grain(self) -> Grain:
+    def grain(self) -> Cut:
         return self.slicing.every
 
     @property
@@ -103,11 +170,6 @@ class Model:
     @property
     def short_name(self) -> str:
         return self.name.rpartition(".")[2]
-
-    @property
-    def filters_output(self) -> bool:
-        """Where more is read than the wave, its results are cut down to the wave."""
-        return any(i.lookback or i.lookahead for i in self.inputs)
 
     @property
     def gate_names(self) -> tuple[str, ...]:

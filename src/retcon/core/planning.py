@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import date, datetime, timedelta
+from datetime import datetime, timedelta
 
 from retcon.core.graphs import Graph
-from retcon.core.intervals import Interval, midnight
-from retcon.core.models import Input, Model, OnChange
+from retcon.core.intervals import Edge, Interval, after, beginning, edge_text, midnight
+from retcon.core.models import Input, Model, OnChange, reach_text
 from retcon.core.plans import Origin, Outside, PlannedInput, PlannedModel, Role
 from retcon.core.projects import Limits, Source
-from retcon.core.slices import SliceSet
+from retcon.core.slices import WHOLE, Cut, Grain, SliceSet, Whole
 from retcon.core.tables import TableContents, TableFacts
 from retcon.core.waves import cut_waves
 from retcon.errors import BadArguments, Refused
@@ -32,34 +32,68 @@ class World:
     """What is there, as far as a plan needs to know it."""
 
     facts: Mapping[str, TableFacts]
-    contents: Mapping[tuple[str, str | None], TableContents]
-    """By table and time column."""
+    contents: Mapping[tuple[str, str | None, Cut], TableContents]
+    """By table, time column and the slices that its files are counted in."""
     published: Mapping[str, SliceSet]
     """Slices of each model that are visible in production."""
     sources: Mapping[str, Source] = field(default_factory=dict)
 
 
-def asked_interval(start: date, end: date, now: datetime) -> Interval:
-    """The interval of two inclusive dates; refused when it is empty or hasn't begun."""
-    if end < start:
-        raise BadArguments(
-            f"--end {end} is before --start {start}", next=f"swap them: --start {end} --end {start} (both included)"
-        )
-    if midnight(end) > now:
-        raise BadArguments(
-            f"--end {end} is in the future (now it is {now:%Y-%m-%d %H:%M} UTC)",
-            next=f"--end {now:%Y-%m-%d} is the last slice that has begun",
-        )
-    return Interval.of_days(start, end)
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """In which slices a model reads an input."""
+
+    resolution: Grain
+    """Of what is read, and compared when something changes: divides the model's slices and the input's own."""
+    natural: Grain
+    """As the input itself is cut: what isn't there is missing by whole slices of these."""
 
 
-def asked_or_default(model: Model, start: date | None, end: date | None, world: World, now: datetime) -> Interval:
-    """The interval of the dates given; where one is left out, the model's own history decides."""
-    first = start or default_start(model, world)
-    last = end or default_end(model, world, now)
-    if last < first and not (start and end):
-        begins = f"--start is {first}" if start else f"its history begins on {first}"
-        ends = f"--end is {last}" if end else f"its inputs hold nothing after {last}"
+def reading_of(i: Input, reader: Cut, graph: Graph, facts: TableFacts | None) -> Reading | None:
+    """None: the input is read whole."""
+    if i.time is None or isinstance(reader, Whole):
+        return None
+    upstream = graph.models[i.table].grain if i.table in graph.models else None
+    column = facts.column(i.time) if facts is not None else None
+    # A date tells no hours: whoever reads by the hour reads the whole day.
+    is_date = column is not None and column.type == "date"
+    finest = Grain.DAY if is_date and reader is Grain.HOUR else reader
+    if isinstance(upstream, Grain):
+        natural = upstream
+    else:
+        natural = (facts.grain_of(i.time) if facts is not None else None) or finest
+    resolution = natural.common(reader)
+    return Reading(resolution=Grain.DAY if is_date and resolution is Grain.HOUR else resolution, natural=natural)
+
+
+def asked_interval(start: Edge, end: Edge, now: datetime) -> Interval:
+    """The interval of two inclusive dates or hours; refused when it is empty or hasn't begun."""
+    first, last = edge_text(start), edge_text(end)
+    begins, ends = beginning(start), beginning(end)
+    if ends < begins and after(end) <= begins:
+        raise BadArguments(
+            f"--end {last} is before --start {first}", next=f"swap them: --start {last} --end {first} (both included)"
+        )
+    if ends > now:
+        newest = edge_text(now) if isinstance(end, datetime) else f"{now:%Y-%m-%d}"
+        raise BadArguments(
+            f"--end {last} is in the future (now it is {now:%Y-%m-%d %H:%M} UTC)",
+            next=f"--end {newest} is the last slice that has begun",
+        )
+    return Interval.of_edges(start, end)
+
+
+def asked_or_default(
+    model: Model, start: Edge | None, end: Edge | None, graph: Graph, world: World, now: datetime
+) -> Interval | None:
+    """The interval of the dates given; where one is left out, the model's own history decides, if it has any."""
+    if isinstance(model.grain, Whole):
+        return asked_interval(start or end or now.date(), end or start or now.date(), now) if start or end else None
+    first = start or default_start(model, graph, world)
+    last = end or default_end(model, graph, world, now)
+    if not (start and end) and after(last) <= beginning(first):
+        begins = f"--start is {edge_text(first)}" if start else f"its history begins on {edge_text(first)}"
+        ends = f"--end is {edge_text(last)}" if end else f"its inputs hold nothing after {edge_text(last)}"
         raise Refused(
             f"{model.name}: nothing is left to plan: {begins}, and {ends}",
             next="`retcon plan` with both --start and --end says what is missing",
@@ -69,7 +103,7 @@ def asked_or_default(model: Model, start: date | None, end: date | None, world: 
 
 def since_start(model: Model, slices: SliceSet) -> SliceSet:
     """Those at or after the model's `slices.start`: before it the model has no history."""
-    if model.slicing.start is None:
+    if model.slicing.start is None or isinstance(model.grain, Whole):
         return slices
     first = model.grain.ordinal(model.slicing.start)
     held = SliceSet(slices.grain, tuple(o for o in slices.ordinals if o >= first))
@@ -81,32 +115,57 @@ def since_start(model: Model, slices: SliceSet) -> SliceSet:
     return held
 
 
-def default_start(model: Model, world: World) -> date:
+def default_start(model: Model, graph: Graph, world: World) -> Edge:
     """Where history begins: the model's `slices.start`, else the first slice whose reads all of its inputs hold."""
     if model.slicing.start is not None:
         return model.slicing.start
-    return _edge(model, world, last=False)
-
-
-def default_end(model: Model, world: World, now: datetime) -> date:
-    """The last slice whose reads all inputs hold and that has begun."""
-    return min(_edge(model, world, last=True), now.date())
-
-
-def _edge(model: Model, world: World, *, last: bool) -> date:
-    edges: list[int] = []
-    for i in model.inputs:
-        if i.time is None:
-            continue
-        held = world.contents.get((i.table, i.time))
-        present = held.present if held is not None else world.published.get(i.table)
-        if present:
-            edges.append(present.ordinals[-1] - i.lookahead if last else present.ordinals[0] + i.lookback)
+    grain = _timed(model)
+    edges = [i.held_from(grain, hours[0][0]) for i, _, hours in _held(model, graph, world)]
     if not edges:
-        option = "--end" if last else "--start"
-        raise BadArguments(f"{model.name}: its inputs don't tell where history {'ends' if last else 'begins'}",
-                           next=f"pass {option}")  # fmt: skip
-    return model.grain.start(min(edges) if last else max(edges)).date()
+        raise _untold(model, "begins", "--start")
+    return SliceSet(grain, (max(edges),)).hull().edges[0]
+
+
+def default_end(model: Model, graph: Graph, world: World, now: datetime) -> Edge:
+    """The last slice whose reads all inputs hold and that has begun."""
+    grain = _timed(model)
+    running = grain.ordinal(now)
+    edges: list[int] = []
+    for i, natural, hours in _held(model, graph, world):
+        held = i.held_until(grain, hours[-1][1])
+        # A slice that isn't over waits for nothing but what isn't over either.
+        is_up_to_date = natural.is_shorter(grain) and natural.holding(hours[-1][1]) >= natural.ordinal(now) - 1
+        edges.append(max(held, running) if is_up_to_date and not i.lookahead else held)
+    if not edges:
+        raise _untold(model, "ends", "--end")
+    last = min(*edges, running)
+    return min(SliceSet(grain, (last,)).hull().edges[1], _last_begun(grain, now), key=after)
+
+
+def _last_begun(grain: Grain, now: datetime) -> Edge:
+    return grain.start(grain.ordinal(now)) if grain is Grain.HOUR else now.date()
+
+
+def _held(model: Model, graph: Graph, world: World) -> Iterable[tuple[Input, Grain, list[tuple[int, int]]]]:
+    """The inputs whose metadata tells what they hold: as they are cut, and in hours."""
+    for i in model.inputs:
+        reading = reading_of(i, model.grain, graph, world.facts.get(i.table))
+        if reading is None:
+            continue
+        held = world.contents.get((i.table, i.time, reading.resolution))
+        present = held.present if held is not None else world.published.get(i.table)
+        if present and not isinstance(present.grain, Whole):
+            yield i, reading.natural, present.recut(reading.natural).hours()
+
+
+def _timed(model: Model) -> Grain:
+    if isinstance(model.grain, Whole):
+        raise ValueError(f"{model.name} isn't cut by time")
+    return model.grain
+
+
+def _untold(model: Model, what: str, option: str) -> BadArguments:
+    return BadArguments(f"{model.name}: its inputs don't tell where history {what}", next=f"pass {option}")
 
 
 def spread(
@@ -134,7 +193,8 @@ def _readers(model: Model, slices: Mapping[str, SliceSet], shown: SliceSet, on_c
     for i in model.inputs:
         if i.table in slices and i.on_change is on_change:
             # A table that is read whole is read by every slice.
-            found |= shown if i.time is None else shown & i.readers_of(slices[i.table])
+            readers = None if i.time is None else i.readers_of(slices[i.table], model.grain)
+            found |= shown if readers is None else shown & readers
     return found
 
 
@@ -155,9 +215,9 @@ def _left_outside(model: Model, slices: Mapping[str, SliceSet], shown: SliceSet,
 def plan_model(model: Model, scope: Scope, graph: Graph, world: World, now: datetime, wave: int | None) -> PlannedModel:
     """One model's share of the plan."""
     slices = scope.slices[model.name]
-    inputs = tuple(_plan_input(i, slices, scope, graph, world, now) for i in model.inputs)
+    readings = {i.name: reading_of(i, model.grain, graph, world.facts.get(i.table)) for i in model.inputs}
     one_by_one = () if model.batching.is_sliceable else model.batching.reasons
-    last_begun = model.grain.ordinal(now)
+    still_open = _open(slices, now)
     return PlannedModel(
         name=model.name,
         role=Role.SELECTED if model.name in scope.selected else Role.DOWNSTREAM,
@@ -166,41 +226,61 @@ def plan_model(model: Model, scope: Scope, graph: Graph, world: World, now: date
             slices,
             most=1 if one_by_one else wave or model.replay.wave,
             contiguous=model.needs_contiguous_waves,
-            files_of=lambda ordinal: _files_read(model, SliceSet(model.grain, (ordinal,)), world),
+            files_of=lambda ordinal: _files_read(model, SliceSet(model.grain, (ordinal,)), readings, world),
         ),
-        open=SliceSet(model.grain, tuple(o for o in slices.ordinals if o >= last_begun)),
+        open=still_open,
         is_new=not world.published.get(model.name),
         fingerprint=model.fingerprint,
-        inputs=inputs,
+        inputs=tuple(
+            _plan_input(i, readings[i.name], Wanted(slices=slices, open=still_open, now=now), scope, graph, world)
+            for i in model.inputs
+        ),
         gates=model.gate_names,
         consumers=model.consumers,
         one_by_one=one_by_one,
     )
 
 
-def _files_read(model: Model, slices: SliceSet, world: World) -> dict[Hashable, int]:
+@dataclass(frozen=True, kw_only=True)
+class Wanted:
+    """The slices of a model that are planned."""
+
+    slices: SliceSet
+    open: SliceSet
+    now: datetime
+
+
+def _open(slices: SliceSet, now: datetime) -> SliceSet:
+    """Those that aren't over yet; a whole table never is, and nobody waits for it."""
+    if isinstance(slices.grain, Whole):
+        return SliceSet(slices.grain)
+    last_begun = slices.grain.ordinal(now)
+    return SliceSet(slices.grain, tuple(o for o in slices.ordinals if o >= last_begun))
+
+
+def _files_read(
+    model: Model, slices: SliceSet, readings: Mapping[str, Reading | None], world: World
+) -> dict[Hashable, int]:
     """The files that these slices read, with their bytes; what is read through two inputs is read twice."""
-    timed = (i for i in model.inputs if i.time is not None and (i.table, i.time) in world.contents)
-    return {
-        (i.name, file.path): file.bytes
-        for i in timed
-        for file in world.contents[i.table, i.time].overlapping(i.read_by(slices))
-    }
+    found: dict[Hashable, int] = {}
+    for i in model.inputs:
+        reading = readings[i.name]
+        held = world.contents.get((i.table, i.time, reading.resolution)) if reading is not None else None
+        if reading is not None and held is not None:
+            for file in held.overlapping(i.read_by(slices, reading.resolution)):
+                found[i.name, file.path] = file.bytes
+    return found
 
 
-def _plan_input(i: Input, slices: SliceSet, scope: Scope, graph: Graph, world: World, now: datetime) -> PlannedInput:
+def _plan_input(
+    i: Input, reading: Reading | None, wanted: Wanted, scope: Scope, graph: Graph, world: World
+) -> PlannedInput:
     origin = Origin.RUN if i.table in scope.slices else Origin.MODEL if i.table in graph.models else Origin.SOURCE
     facts = world.facts.get(i.table)
-    held = world.contents.get((i.table, i.time), TableContents(grain=slices.grain))
-    reads = None if i.time is None else i.read_by(slices)
-    content = held.of(None if reads is None else reads - scope.slices.get(i.table, SliceSet(slices.grain)))
+    cut: Cut = WHOLE if reading is None else reading.resolution
+    held = world.contents.get((i.table, i.time if reading else None, cut), TableContents(grain=cut))
+    reads = None if reading is None else i.read_by(wanted.slices, reading.resolution)
     amount = held.of(reads)
-    missing = None
-    if reads is not None:
-        # Of a model, what was published empty is there too: nothing of it is missing.
-        known = (world.published.get(i.table), scope.slices.get(i.table))
-        there = SliceSet.of(slices.grain, (o for some in (held.present, *known) if some for o in some.ordinals))
-        missing = (reads - there) | _expired(i.table, reads, world, now)
     return PlannedInput(
         name=i.name,
         table=i.table,
@@ -210,16 +290,47 @@ def _plan_input(i: Input, slices: SliceSet, scope: Scope, graph: Graph, world: W
         files=amount.files,
         rows=amount.rows,
         bytes=amount.bytes,
-        content=content.digest,
-        missing=missing,
+        content=held.of(None if reads is None else not_made_here(reads, scope.slices.get(i.table))).digest,
+        missing=None if reading is None or reads is None else _missing(i, reading, reads, wanted, scope, world),
         null_rows=held.null_rows,
     )
+
+
+def not_made_here(reads: SliceSet, own: SliceSet | None) -> SliceSet:
+    """What is read of a table, without the slices of it that the same plan makes."""
+    if own is None or isinstance(own.grain, Whole):
+        return reads if not own else SliceSet(reads.grain)
+    return reads - own.recut(reads.grain)
+
+
+def _missing(i: Input, reading: Reading, reads: SliceSet, wanted: Wanted, scope: Scope, world: World) -> SliceSet:
+    """What is read and isn't there, in slices as the input is cut."""
+    natural = reading.natural
+    held = world.contents.get((i.table, i.time, reading.resolution))
+    # Of a model, what was published empty is there too: nothing of it is missing.
+    known = [some for some in (world.published.get(i.table), scope.slices.get(i.table)) if some]
+    if any(isinstance(some.grain, Whole) for some in known):
+        return SliceSet(natural)
+    there = SliceSet(natural)
+    for some in (*known, *([held.present] if held is not None else [])):
+        there |= some.recut(natural)
+    read = reads.recut(natural)
+    return ((read - there) - _not_due(natural, wanted)) | _expired(i.table, read, world, wanted.now)
+
+
+def _not_due(natural: Grain, wanted: Wanted) -> SliceSet:
+    """Parts of slices that aren't over which aren't over themselves: nobody can have them yet."""
+    cut = wanted.slices.grain
+    if isinstance(cut, Whole) or not natural.is_shorter(cut) or not wanted.open:
+        return SliceSet(natural)
+    running = natural.ordinal(wanted.now)
+    return SliceSet(natural, tuple(o for o in wanted.open.recut(natural).ordinals if o >= running))
 
 
 def _expired(table: str, reads: SliceSet, world: World, now: datetime) -> SliceSet:
     """Slices older than the source says it keeps: rows of them may be gone already."""
     source = world.sources.get(table)
-    if source is None or source.keeps_days is None:
+    if source is None or source.keeps_days is None or isinstance(reads.grain, Whole):
         return SliceSet(reads.grain)
     oldest = reads.grain.ordinal(now - timedelta(days=source.keeps_days))
     return SliceSet(reads.grain, tuple(o for o in reads.ordinals if o < oldest))
@@ -271,30 +382,54 @@ def _over_limits(over: Iterable[str]) -> Refused:
     )
 
 
-def notes_of(models: Iterable[PlannedModel], graph: Graph, interval: Interval, world: World) -> tuple[str, ...]:
+def widened_notes(asked: Mapping[str, tuple[Interval, SliceSet]]) -> tuple[str, ...]:
+    """Where a range cuts slices, they are taken whole: said for each model that this happens to."""
+    notes: list[str] = []
+    for name, (interval, slices) in asked.items():
+        first, last = (edge_text(edge) for edge in interval.edges)
+        if isinstance(slices.grain, Whole):
+            notes.append(f"{name}: {first}..{last} widened to {slices.text}: it isn't cut into slices")
+        elif SliceSet.covering(slices.grain, interval).hull() != interval:
+            notes.append(f"{name}: {first}..{last} widened to {slices.text}")
+    return tuple(notes)
+
+
+def notes_of(models: Iterable[PlannedModel], graph: Graph, interval: Interval | None, world: World) -> tuple[str, ...]:
     """What the reviewer should know besides the numbers."""
     notes: list[str] = []
-    for model in models:
-        start = graph.models[model.name].slicing.start
-        if start is not None and midnight(start) > interval.start:
+    for planned in models:
+        model = graph.models[planned.name]
+        start = model.slicing.start
+        if start is not None and interval is not None and midnight(start) > interval.start:
             notes.append(f"{model.name} begins on {start} (`slices.start`): nothing before is planned for it")
-        if model.is_new and model.name not in world.facts:
+        if planned.is_new and model.name not in world.facts:
             notes.append(f"{model.name} doesn't exist yet: it is made, empty, when staging begins")
-        if model.open:
-            notes.append(f"{model.name}: {model.open.text} isn't over yet (open)")
-        for i in model.inputs:
-            held = world.contents.get((i.table, None if i.slices is None else _time_of(i, world)))
+        if planned.open:
+            notes.append(f"{model.name}: {planned.open.text} isn't over yet (open)")
+        for i in planned.inputs:
+            time = next((each.time for each in model.inputs if each.name == i.name), None)
+            held = world.contents.get((i.table, time, i.slices.grain)) if i.slices is not None else None
             if i.missing:
                 notes.append(f"{i.table} has no data for {_abridged(i.missing)}: allowed by --allow-missing-source")
             if i.null_rows:
                 notes.append(f"{i.table}: {i.null_rows:,} rows without a time are in no slice")
-            if held is not None and i.slices is not None and not held.is_exact:
-                notes.append(f"{i.table} isn't partitioned by its time: rows and bytes are upper bounds")
+            if held is not None and not held.is_exact:
+                notes.append(f"{i.table} isn't partitioned by {held.grain}: rows and bytes are upper bounds")
+            notes += _widened_reads(model, i)
     return tuple(dict.fromkeys(notes))
 
 
-def _time_of(planned: PlannedInput, world: World) -> str | None:
-    return next((time for table, time in world.contents if table == planned.table and time is not None), None)
+def _widened_reads(model: Model, planned: PlannedInput) -> Iterable[str]:
+    """A time that cuts slices of the input reads them whole."""
+    i = next((each for each in model.inputs if each.name == planned.name), None)
+    if i is None or planned.slices is None or isinstance(planned.slices.grain, Whole):
+        return
+    grain = planned.slices.grain
+    for reach, way in ((i.lookback, "back"), (i.lookahead, "ahead")):
+        days = reach / timedelta(days=1) if isinstance(reach, timedelta) else 0
+        is_whole = grain is Grain.HOUR or (grain is Grain.DAY and days == int(days)) or not days
+        if not is_whole:
+            yield f"{model.name} reads {i.table} {reach_text(reach)} {way}: widened to each whole {grain}"
 
 
 def plan_id(now: datetime, model: Model, suffix: str) -> str:

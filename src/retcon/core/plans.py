@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import Any
 
 from retcon.core.intervals import Interval
-from retcon.core.slices import Grain, SliceSet
+from retcon.core.slices import Cut, SliceSet, cut_of
 
 Document = dict[str, Any]
 
@@ -37,8 +37,9 @@ class Request:
     """What was asked for, and the command that asks for it again."""
 
     models: tuple[str, ...]
-    start: str
-    end: str
+    start: str | None
+    end: str | None
+    """Dates or hours, both included; None where nothing that is cut by time was asked for."""
     command: str
     downstream: bool = True
     allow_missing_source: bool = False
@@ -62,6 +63,7 @@ class PlannedInput:
     bytes: int
     content: str
     missing: SliceSet | None = None
+    """In slices as the input itself is cut, which may be coarser than those read."""
     null_rows: int = 0
 
 
@@ -83,6 +85,9 @@ class PlannedModel:
     consumers: tuple[str, ...]
     one_by_one: tuple[str, ...] = ()
     """Why its slices are computed one by one."""
+
+    def input(self, name: str) -> PlannedInput:
+        return next(i for i in self.inputs if i.name == name)
 
     @property
     def rows(self) -> int:
@@ -114,7 +119,8 @@ class Plan:
     created: datetime
     by: str
     request: Request
-    interval: Interval
+    interval: Interval | None
+    """Around all slices asked for; None where none is cut by time."""
     timezone: str
     models: tuple[PlannedModel, ...]
     outside: tuple[Outside, ...]
@@ -189,8 +195,8 @@ def to_document(plan: Plan) -> Document:
             "refreshes": plan.request.refreshes,
         },
         "interval": {
-            "start": _stamp(plan.interval.start),
-            "end": _stamp(plan.interval.end),
+            "start": None if plan.interval is None else _stamp(plan.interval.start),
+            "end": None if plan.interval is None else _stamp(plan.interval.end),
             "slices_in": "UTC",
             "timezone": plan.timezone,
         },
@@ -214,7 +220,7 @@ def _model_document(model: PlannedModel) -> Document:
     return {
         "name": model.name,
         "role": model.role.value,
-        "grain": model.slices.grain.value,
+        "grain": str(model.slices.grain),
         "slices": model.slices.text,
         "waves": [wave.text for wave in model.waves],
         "open": model.open.text,
@@ -232,12 +238,14 @@ def _input_document(planned: PlannedInput) -> Document:
         "name": planned.name,
         "table": planned.table,
         "origin": planned.origin.value,
+        "grain": None if planned.slices is None else str(planned.slices.grain),
         "slices": None if planned.slices is None else planned.slices.text,
         "snapshot": planned.snapshot_id,
         "files": planned.files,
         "rows": planned.rows,
         "bytes": planned.bytes,
         "content": planned.content,
+        "missing_grain": None if planned.missing is None else str(planned.missing.grain),
         "missing": "" if planned.missing is None else planned.missing.text,
         "null_rows": planned.null_rows,
     }
@@ -252,7 +260,7 @@ def from_document(document: Mapping[str, Any]) -> Plan:
         created=_moment(document["created"]),
         by=document["by"],
         request=request_from(document["request"]),
-        interval=Interval(_moment(interval["start"]), _moment(interval["end"])),
+        interval=Interval(_moment(interval["start"]), _moment(interval["end"])) if interval["start"] else None,
         timezone=interval["timezone"],
         models=tuple(_model_from(model) for model in document["models"]),
         outside=tuple(Outside(model=o["model"], why=o["why"]) for o in document["outside"]),
@@ -277,7 +285,7 @@ def request_from(document: Mapping[str, Any]) -> Request:
 
 
 def _model_from(document: Mapping[str, Any]) -> PlannedModel:
-    grain = Grain(document["grain"])
+    grain = cut_of(document["grain"])
     return PlannedModel(
         name=document["name"],
         role=Role(document["role"]),
@@ -293,8 +301,10 @@ def _model_from(document: Mapping[str, Any]) -> PlannedModel:
     )
 
 
-def _input_from(document: Mapping[str, Any], grain: Grain) -> PlannedInput:
+def _input_from(document: Mapping[str, Any], model: Cut) -> PlannedInput:
     slices = document["slices"]
+    # Plans of before there were grains have none here: everything was cut as the model.
+    grain, missing = (cut_of(document.get(key) or str(model)) for key in ("grain", "missing_grain"))
     return PlannedInput(
         name=document["name"],
         table=document["table"],
@@ -305,7 +315,7 @@ def _input_from(document: Mapping[str, Any], grain: Grain) -> PlannedInput:
         rows=document["rows"],
         bytes=document["bytes"],
         content=document["content"],
-        missing=None if slices is None else SliceSet.parse(grain, document["missing"]),
+        missing=None if slices is None else SliceSet.parse(missing, document["missing"]),
         null_rows=document["null_rows"],
     )
 

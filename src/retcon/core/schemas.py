@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 
 from retcon.core.models import Model
+from retcon.core.slices import Grain, Whole
 from retcon.core.tables import Column, TableFacts
 from retcon.errors import Refused
 
@@ -17,17 +18,42 @@ def require_table_fits(model: Model, facts: TableFacts | None, output: tuple[str
     """An existing table must be partitioned by the slice and have the columns that the query yields."""
     if facts is None:
         return
-    cut = [(field.column.lower(), field.transform) for field in facts.partitioning]
-    if cut != [(model.slicing.by.lower(), "identity")]:
-        found = ", ".join(f"{f.transform}({f.column})" for f in facts.partitioning) or "not at all"
-        raise Refused(
-            f"{model.name}: the table is partitioned by {found}, the model is sliced by {model.slicing.by}",
-            state="no plan was written",
-            next=f"a table that retcon writes is partitioned by {model.slicing.by} alone; rename the model, "
-            "or repartition the table",
-        )
+    _require_aligned(model, facts)
     if output is not None:
         require_same_names(model, facts, output)
+
+
+def _require_aligned(model: Model, facts: TableFacts) -> None:
+    """Whole slices are replaced by whole partitions: each partition lies in one slice."""
+    by, grain = model.slicing.by, model.grain
+    if by is None or isinstance(grain, Whole):
+        return
+    column = facts.column(by)
+    if column is not None:
+        _require_time_type(model, grain, column)
+    cuts = [(field.column.lower(), field.grain(column.type) if column else None) for field in facts.partitioning]
+    if len(cuts) == 1 and cuts[0][0] == by.lower() and cuts[0][1] is not None and cuts[0][1].divides(grain):
+        return
+    found = ", ".join(f"{f.transform}({f.column})" for f in facts.partitioning) or "not at all"
+    raise Refused(
+        f"{model.name}: the table is partitioned by {found}, the model is sliced by {by}, {grain.noun} each",
+        state="no plan was written",
+        next=f"a table that retcon writes is partitioned by {by} alone, by {grain} or finer; rename the model, "
+        "or repartition the table",
+    )
+
+
+def _require_time_type(model: Model, grain: Grain, column: Column) -> None:
+    if column.type not in TIME_TYPES:
+        raise Refused(
+            f"{model.name}: slices go by {column.name}, which is {column.type}; a DATE or a TIMESTAMP is needed",
+            next=f"CAST it in the query, e.g. CAST(ts AS DATE) AS {column.name}",
+        )
+    if grain is Grain.HOUR and column.type == "date":
+        raise Refused(
+            f"{model.name}: a slice is an hour of {column.name}, which is a DATE and tells no hours",
+            next=f"yield a TIMESTAMP as {column.name}, or cut the history by day: `every: day`",
+        )
 
 
 def require_same_names(model: Model, facts: TableFacts, output: Iterable[str]) -> None:
@@ -49,13 +75,9 @@ def require_same_names(model: Model, facts: TableFacts, output: Iterable[str]) -
 
 
 def require_same_types(model: Model, facts: TableFacts | None, output: Iterable[Column]) -> None:
-    """The query's types are those of the table and of the model's `columns`; the slice column is a date."""
+    """The query's types are those of the table and of the model's `columns`; the slice column tells the slice."""
     found = {column.name.lower(): column for column in output}
-    by = found.get(model.slicing.by.lower())
-    if by is None or by.type != "date":
-        what = f"is {by.type}" if by is not None else "isn't there"
-        raise Refused(f"{model.name}: slices go by {model.slicing.by}, which {what} in the output; a DATE is needed",
-                      next=f"CAST it AS DATE in the query, e.g. CAST(ts AS DATE) AS {model.slicing.by}")  # fmt: skip
+    _require_slice_column(model, found)
     wanted = {name.lower(): Column(name=name, type=kind) for name, kind in model.columns}
     for origin, columns in (("`columns` says", wanted), ("the table has", _by_name(facts))):
         for name, column in columns.items():
@@ -71,6 +93,16 @@ def require_same_types(model: Model, facts: TableFacts | None, output: Iterable[
         raise Refused(f"{model.name}: the query yields {extra}, which `columns` doesn't list")
     if facts is not None:
         require_same_names(model, facts, [column.name for column in found.values()])
+
+
+def _require_slice_column(model: Model, found: Mapping[str, Column]) -> None:
+    by, grain = model.slicing.by, model.grain
+    if by is None or isinstance(grain, Whole):
+        return
+    column = found.get(by.lower())
+    if column is None:
+        raise Refused(f"{model.name}: slices go by {by}, which isn't there in the output", next=f"yield it: … AS {by}")
+    _require_time_type(model, grain, column)
 
 
 def _by_name(facts: TableFacts | None) -> dict[str, Column]:

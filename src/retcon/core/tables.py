@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from retcon.core.slices import Grain, SliceSet
+from retcon.core.slices import Cut, Grain, SliceSet
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,6 +21,12 @@ class Column:
 class PartitionField:
     column: str
     transform: str
+
+    def grain(self, type: str) -> Grain | None:
+        """How long the times of one partition are, for a column of this type; None where it isn't cut by time."""
+        if self.transform == "identity" and type == "date":
+            return Grain.DAY
+        return Grain(self.transform) if self.transform in ("hour", "day", "month", "year") else None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,6 +49,12 @@ class TableFacts:
     def column(self, name: str) -> Column | None:
         """The column of this name, found as Spark finds it: in any case."""
         return next((c for c in self.columns if c.name.lower() == name.lower()), None)
+
+    def grain_of(self, time: str) -> Grain | None:
+        """The finest grain by which the table is partitioned on this column."""
+        column = self.column(time)
+        cuts = [f.grain(column.type) for f in self.partitioning if column and f.column.lower() == time.lower()]
+        return min((cut for cut in cuts if cut is not None), key=list(Grain).index, default=None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,7 +89,7 @@ class TableFile:
 class TableContents:
     """The files of a table at one snapshot, by slice of its time column."""
 
-    grain: Grain
+    grain: Cut
     files: tuple[TableFile, ...] = ()
     null_rows: int = 0
     """Rows whose time is NULL: they are in no slice."""
@@ -158,6 +170,9 @@ class Changed:
 
     def within(self, slices: SliceSet) -> SliceSet:
         return slices if self.everything else slices & self.slices
+
+    def __bool__(self) -> bool:
+        return self.everything or bool(self.slices)
 
 
 def digest_of(parts: Iterable[str]) -> str:

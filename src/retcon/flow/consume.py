@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from retcon.core.models import Input
+from retcon.core.jobs import Read
 from retcon.core.runs import Consumed, Run
-from retcon.core.slices import SliceSet
+from retcon.core.slices import WHOLE, Slice, SliceSet
 from retcon.core.tables import digest_of
 from retcon.errors import Refused
-from retcon.flow.context import Context
+from retcon.flow.context import Context, read_of, resolution_of
 from retcon.flow.standing import standing_at
+
+_ALL = Slice(WHOLE, 0)
 
 
 def consumed_by(run: Run, context: Context) -> tuple[Consumed, ...]:
@@ -18,45 +20,58 @@ def consumed_by(run: Run, context: Context) -> tuple[Consumed, ...]:
     snapshots = context.snapshots(run)
     read = {i.table for planned in run.plan.models for i in planned.inputs}
     recorded = {name: _recorded(run, name, context) for name in read if name in context.project.graph.models}
-    return tuple(
-        Consumed(
-            model=planned.name,
-            slice=slice.label,
-            input=i.name,
-            table=i.table,
-            snapshot_id=snapshots[i.table],
-            content=_content(i, SliceSet(slice.grain, (slice.ordinal,)), snapshots[i.table], recorded, context),
-        )
-        for planned in run.plan.models
-        for i in context.model(planned).inputs
-        for slice in planned.slices
-    )
+    found: list[Consumed] = []
+    for planned in run.plan.models:
+        for i in context.model(planned).inputs:
+            for slice in planned.slices:
+                job = SliceSet(slice.grain, (slice.ordinal,))
+                read_now = read_of(i, job, resolution_of(planned.input(i.name)), snapshots)
+                content = _content(read_now, recorded.get(i.table), context)
+                found.append(
+                    Consumed(
+                        model=planned.name,
+                        slice=slice.label,
+                        input=i.name,
+                        table=i.table,
+                        snapshot_id=snapshots[i.table],
+                        content=content,
+                    )
+                )
+    return tuple(found)
 
 
-def _recorded(run: Run, model: str, context: Context) -> dict[str, str]:
+def _recorded(run: Run, model: str, context: Context) -> Mapping[Slice, str]:
     """The checksum of each slice of a model as this run read it: its own slices, else published ones that it saw."""
     table = run.tables.get(model)
     at = table.base_snapshot if table is not None else run.pins.get(model)
-    published = {slice.label: held.checksum for slice, held in standing_at(context, model, at).items()}
-    own = {s.slice: s.checksum for s in context.ledger.slices(run.id, model) if s.checksum is not None}
+    published = {slice: held.checksum for slice, held in standing_at(context, model, at).items()}
+    cut = context.project.graph.models[model].grain
+    own = {
+        Slice(cut, cut.parse(s.slice)): s.checksum
+        for s in context.ledger.slices(run.id, model)
+        if s.checksum is not None
+    }
     return {**published, **own}
 
 
-def _content(
-    i: Input, slices: SliceSet, snapshot_id: int | None, recorded: Mapping[str, Mapping[str, str]], context: Context
-) -> str:
+def _content(read: Read, recorded: Mapping[Slice, str] | None, context: Context) -> str:
+    """What was read, by its rows where a model's own slices tell them, else by its files."""
     try:
-        held = context.contents(i.table, i.time, slices.grain, snapshot_id)
+        held = context.contents_of(read)
     except Refused:
         # Expired while the run was under way. What was read is staged and proven; what it was can't be named any
         # more, so the slice will count as stale.
-        return f"expired:{snapshot_id}"
-    if i.time is None:
+        return f"expired:{read.snapshot_id}"
+    known = recorded or {}
+    if _ALL in known:
+        return f"rows:{known[_ALL]}"
+    if read.slices is None:
         return f"files:{held.of(None).digest}"
-    reads = i.read_by(slices)
-    known = recorded.get(i.table, {})
+    cut = next((slice.grain for slice in known), read.slices.grain)
     parts: list[str] = []
-    for slice in reads:
-        files = held.of(SliceSet(slice.grain, (slice.ordinal,))).digest
-        parts.append(f"{slice.label}=" + (f"rows:{known[slice.label]}" if slice.label in known else f"files:{files}"))
+    for slice in read.slices.recut(cut):
+        files = read.slices & SliceSet(cut, (slice.ordinal,)).recut(read.slices.grain)
+        parts.append(
+            f"{slice.label}=" + (f"rows:{known[slice]}" if slice in known else f"files:{held.of(files).digest}")
+        )
     return digest_of(parts)

@@ -8,10 +8,10 @@ from datetime import datetime, timedelta
 
 from retcon.core.jobs import Job, Read, WaveTarget
 from retcon.core.models import Input, Model
-from retcon.core.plans import PlannedModel
+from retcon.core.plans import PlannedInput, PlannedModel
 from retcon.core.projects import Project
 from retcon.core.runs import Event, Run
-from retcon.core.slices import Grain, SliceSet
+from retcon.core.slices import Cut, Grain, SliceSet
 from retcon.core.tables import TableContents
 from retcon.flow.ports import Clock, Ledger, Tables, Warehouse, Watch
 
@@ -28,7 +28,7 @@ class Context:
     who: str
     watch: Watch
     max_active: int = 2
-    _contents: dict[tuple[str, str | None, int | None], TableContents] = field(default_factory=dict)
+    _contents: dict[tuple[str, str | None, Cut, int | None], TableContents] = field(default_factory=dict)
 
     def record(self, run: Run, event: Event) -> Run:
         """Append an event to the run's record."""
@@ -37,12 +37,17 @@ class Context:
     def model(self, planned: PlannedModel) -> Model:
         return self.project.graph.model(planned.name)
 
-    def contents(self, table: str, time: str | None, grain: Grain, snapshot_id: int | None) -> TableContents:
+    def contents(self, table: str, time: str | None, cut: Cut, snapshot_id: int | None) -> TableContents:
         """A table's files at a snapshot: these never change, so they are read once."""
-        key = (table, time, snapshot_id)
+        key = (table, time, cut, snapshot_id)
         if key not in self._contents:
-            self._contents[key] = self.tables.contents(table, time=time, grain=grain, snapshot_id=snapshot_id)
+            self._contents[key] = self.tables.contents(table, time=time, grain=cut, snapshot_id=snapshot_id)
         return self._contents[key]
+
+    def contents_of(self, read: Read) -> TableContents:
+        """The files of what is read, in the slices that it is read in."""
+        time = None if read.slices is None else read.time
+        return self.contents(read.table, time, read.cut, read.snapshot_id)
 
     def snapshots(self, run: Run) -> Mapping[str, int | None]:
         """Which snapshot of each table this run reads: its own branches, and the pins of everything else."""
@@ -56,25 +61,32 @@ def target_of(run: Run, planned: PlannedModel, wave: int) -> WaveTarget:
 
 
 def job_of(
-    run: Run, model: Model, slices: SliceSet, snapshots: Mapping[str, int | None], context: Context, name: str
+    run: Run, planned: PlannedModel, slices: SliceSet, snapshots: Mapping[str, int | None], context: Context, name: str
 ) -> Job:
-    """The computation of these slices from these snapshots."""
+    """The computation of these slices from these snapshots, read as the plan says."""
+    model = context.model(planned)
     return Job(
         name=f"{run.id}_{model.name.replace('.', '__')}_{name}",
         model=model,
         slices=slices,
-        reads={i.name: read_of(i, slices, snapshots) for i in model.inputs},
+        reads={i.name: read_of(i, slices, resolution_of(planned.input(i.name)), snapshots) for i in model.inputs},
         parameters=parameters_of(slices, context.project.settings.params, run_ts=_run_ts(run)),
     )
 
 
-def read_of(i: Input, slices: SliceSet, snapshots: Mapping[str, int | None]) -> Read:
-    """What these slices read of an input."""
+def resolution_of(planned: PlannedInput) -> Grain | None:
+    """In which slices the plan reads an input; None: whole."""
+    grain = planned.slices.grain if planned.slices is not None else None
+    return grain if isinstance(grain, Grain) else None
+
+
+def read_of(i: Input, slices: SliceSet, resolution: Grain | None, snapshots: Mapping[str, int | None]) -> Read:
+    """What these slices read of an input; without a resolution, all of it."""
     return Read(
         table=i.table,
         snapshot_id=snapshots[i.table],
         time=i.time,
-        slices=None if i.time is None else i.read_by(slices),
+        slices=None if resolution is None else i.read_by(slices, resolution),
     )
 
 
@@ -85,13 +97,14 @@ def _run_ts(run: Run) -> datetime:
 
 def parameters_of(slices: SliceSet, params: Mapping[str, object], *, run_ts: datetime) -> dict[str, object]:
     """The range tokens and the project's own parameters, to be bound, never pasted."""
-    first, last = slices.ordinals[0], slices.ordinals[-1]
-    start, end = slices.grain.start(first), slices.grain.start(last + 1)
+    bound: dict[str, object] = {**params, "run_ts": run_ts}
+    if not isinstance(slices.grain, Grain):
+        return bound
+    around = slices.hull()
     return {
-        **params,
-        "start_date": start.date(),
-        "end_date": (end - timedelta(microseconds=1)).date(),
-        "start_ts": start,
-        "end_ts": end,
-        "run_ts": run_ts,
+        **bound,
+        "start_date": around.start.date(),
+        "end_date": (around.end - timedelta(microseconds=1)).date(),
+        "start_ts": around.start,
+        "end_ts": around.end,
     }

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import date, datetime
+from datetime import datetime
 
-from retcon.core.intervals import Interval
+from retcon.core.intervals import Edge, Interval, edge_text
 from retcon.core.models import Model
 from retcon.core.planning import (
     World,
@@ -15,16 +15,18 @@ from retcon.core.planning import (
     notes_of,
     plan_id,
     plan_model,
+    reading_of,
     require_inputs,
     require_limits,
     require_slices,
     since_start,
     spread,
+    widened_notes,
 )
 from retcon.core.plans import Plan, Request
 from retcon.core.projects import Project
 from retcon.core.schemas import require_table_fits, require_time_columns
-from retcon.core.slices import SliceSet
+from retcon.core.slices import WHOLE, Cut, Grain, SliceSet
 from retcon.core.suggestions import nearest
 from retcon.core.tables import TableContents
 from retcon.errors import BadArguments, Problem, ProjectInvalid, Refused
@@ -41,8 +43,8 @@ class Ask:
     by: str
     now: datetime
     suffix: str
-    start: date | None = None
-    end: date | None = None
+    start: Edge | None = None
+    end: Edge | None = None
     exclude: tuple[str, ...] = ()
     downstream: bool = True
     allow_missing_source: bool = False
@@ -71,8 +73,12 @@ class Planner:
             raise Refused("no model is left after --exclude", next="`retcon check` lists the models of this project")
         world = self._world(selected)
         self._require_readable(selected, world)
-        asked, interval = self._asked(ask, selected, world)
-        scope = spread(graph, asked, world.published, downstream=ask.downstream)
+        asked = self._asked(ask, selected, world)
+        hulls = [slices.hull() for _, slices in asked.values() if isinstance(slices.grain, Grain)]
+        interval = _around(hulls)
+        scope = spread(
+            graph, {name: slices for name, (_, slices) in asked.items()}, world.published, downstream=ask.downstream
+        )
         require_slices(scope, self._project.settings.limits)
         if scope.slices.keys() != set(selected):
             self._require_readable(tuple(scope.slices), world)
@@ -84,6 +90,8 @@ class Planner:
         require_limits(models, self._project.settings.limits)
         require_inputs(models, allow_missing=ask.allow_missing_source)
         first = graph.models[selected[0]]
+        ranges = {name: (range, slices) for name, (range, slices) in asked.items() if range is not None}
+        start, end = self._edges(ask, [range for range, _ in ranges.values()])
         return Plan(
             id=plan_id(ask.now, first, ask.suffix),
             reason=_printable(ask.reason),
@@ -91,8 +99,8 @@ class Planner:
             by=ask.by,
             request=Request(
                 models=selected,
-                start=interval.start.date().isoformat(),
-                end=interval.last_day.isoformat(),
+                start=start,
+                end=end,
                 command=ask.command,
                 downstream=ask.downstream,
                 allow_missing_source=ask.allow_missing_source,
@@ -105,35 +113,46 @@ class Planner:
             outside=scope.outside,
             settings=self._project.settings.fingerprint,
             limits=merged_limits(self._project.settings.limits),
-            notes=notes_of(models, graph, interval, world),
+            notes=(*widened_notes(ranges), *notes_of(models, graph, interval, world)),
         )
 
-    def _asked(self, ask: Ask, selected: Sequence[str], world: World) -> tuple[dict[str, SliceSet], Interval]:
-        """The slices asked for; where a date is left out, each model's own history decides."""
-        asked: dict[str, SliceSet] = {}
+    def _asked(self, ask: Ask, selected: Sequence[str], world: World) -> dict[str, tuple[Interval | None, SliceSet]]:
+        """The range and slices of each model; where a date is left out, each model's own history decides."""
+        asked: dict[str, tuple[Interval | None, SliceSet]] = {}
         seen = world
         for name in selected:
             model = self._project.graph.models[name]
-            interval = asked_or_default(model, ask.start, ask.end, seen, ask.now)
-            slices = since_start(model, SliceSet.covering(model.grain, interval))
-            asked[name] = slices
+            interval = asked_or_default(model, ask.start, ask.end, self._project.graph, seen, ask.now)
+            every = SliceSet(WHOLE, (0,)) if interval is None else SliceSet.covering(model.grain, interval)
+            slices = since_start(model, every)
+            asked[name] = interval, slices
             seen = _with_planned(seen, model, slices)
-        edges = [(s.grain.start(s.ordinals[0]), s.grain.start(s.ordinals[-1] + 1)) for s in asked.values()]
-        return asked, Interval(min(start for start, _ in edges), max(end for _, end in edges))
+        return asked
+
+    def _edges(self, ask: Ask, ranges: Sequence[Interval]) -> tuple[str | None, str | None]:
+        """What was asked for, in words that ask for it again; where nothing was said, what it came to."""
+        around = _around(ranges)
+        if around is None:
+            return None, None
+        start, end = around.edges
+        return edge_text(ask.start or start), edge_text(ask.end or end)
 
     def _world(self, selected: Sequence[str]) -> World:
         """Facts, contents and published slices of every table that the plan could touch."""
         graph = self._project.graph
         reach = set(selected).union(*(graph.descendants(name) for name in selected))
         models = [graph.models[name] for name in graph.order if name in reach]
-        wanted = {(i.table, i.time): model for model in models for i in model.inputs}
-        names = reach | {table for table, _ in wanted} | {name for model in models for name in model.after}
+        names = reach | {i.table for model in models for i in model.inputs}
+        names |= {name for model in models for name in model.after}
         facts = {name: found for name in sorted(names) if (found := self._tables.facts(name)) is not None}
+        wanted: dict[tuple[str, str | None, Cut], None] = {}
+        for model in models:
+            for i in model.inputs:
+                reading = reading_of(i, model.grain, graph, facts.get(i.table))
+                wanted[(i.table, None, WHOLE) if reading is None else (i.table, i.time, reading.resolution)] = None
         contents = {
-            (table, time): self._tables.contents(
-                table, time=time, grain=model.grain, snapshot_id=facts[table].snapshot_id
-            )
-            for (table, time), model in wanted.items()
+            (table, time, cut): self._tables.contents(table, time=time, grain=cut, snapshot_id=facts[table].snapshot_id)
+            for table, time, cut in wanted
             if table in facts
         }
         published = {
@@ -144,17 +163,16 @@ class Planner:
         return World(facts=facts, contents=contents, published=published, sources=self._project.settings.sources)
 
     def _published(
-        self, model: Model, snapshot_id: int | None, contents: Mapping[tuple[str, str | None], TableContents]
+        self, model: Model, snapshot_id: int | None, contents: Mapping[tuple[str, str | None, Cut], TableContents]
     ) -> SliceSet:
         """The slices that production shows: those with rows, and those that were published empty."""
         if snapshot_id is None:
             return SliceSet(model.grain)
         by = model.slicing.by
-        held = contents.get((model.name, by)) or self._tables.contents(
+        held = contents.get((model.name, by, model.grain)) or self._tables.contents(
             model.name, time=by, grain=model.grain, snapshot_id=snapshot_id
         )
-        recorded = (model.grain.parse(label) for label in self._ledger.published_slices(model.name))
-        return held.present | SliceSet.of(model.grain, recorded)
+        return held.present | SliceSet.labelled(model.grain, self._ledger.published_slices(model.name))
 
     def _require_readable(self, planned: Sequence[str], world: World) -> None:
         """What these models, in running order, read is there and has the columns they take from it."""
@@ -209,6 +227,12 @@ class Planner:
 def _printable(reason: str) -> str:
     """The reason without signs that no text file brings back as they were."""
     return "".join(sign if sign.isprintable() or sign == "\n" else " " for sign in reason).strip()
+
+
+def _around(intervals: Sequence[Interval]) -> Interval | None:
+    if not intervals:
+        return None
+    return Interval(min(each.start for each in intervals), max(each.end for each in intervals))
 
 
 def _with_planned(world: World, model: Model, slices: SliceSet) -> World:

@@ -195,7 +195,7 @@ def _parity(
         return _verdict(planned.name, PARITY, "every slice was computed alone", [])
     drawn = _drawn(f"{run.id}/{planned.name}", shared)
     alone = SliceSet(planned.slices.grain, (drawn.ordinal,))
-    job = job_of(run, request.model, alone, context.snapshots(run), context, "parity")
+    job = job_of(run, planned, alone, context.snapshots(run), context, "parity")
     difference = context.warehouse.differs_alone(job, request, staged.slices[drawn].checksum)
     findings = [Finding(slice=drawn.label, text=f"computed alone, {difference}")] if difference else []
     return _verdict(planned.name, PARITY, f"{drawn.label} computed alone gives the same", findings)

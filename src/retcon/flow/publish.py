@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from retcon.core.jobs import PublishRequest
 from retcon.core.plans import PlannedModel, tag_before
 from retcon.core.runs import PointerSwap, PublishBegan, Published, PublishRefused, Run
-from retcon.core.slices import SliceSet
+from retcon.core.slices import WHOLE, Grain, SliceSet
 from retcon.errors import Conflict, Refused
 from retcon.flow.consume import consumed_by
 from retcon.flow.context import Context
@@ -68,28 +70,22 @@ def _require_unmoved(run: Run, planned: PlannedModel, context: Context) -> None:
     if facts.snapshot_id == base:
         return
     by = context.model(planned).slicing.by
-    changed = context.tables.changed(
-        planned.name, time=by, grain=planned.slices.grain, since=base, until=facts.snapshot_id
-    )
-    if changed is None:
-        return
-    hit = changed.within(_used(run, planned))
-    if hit or (_is_read_whole(run, planned) and (changed.everything or changed.slices)):
-        commits = ", ".join(context.tables.commits_after(planned.name, base)[:3])
-        raise Conflict(
-            f"{planned.name}: {hit.text or 'it'} changed by others since this run began ({commits})",
-            state="nothing was published; production is untouched by this run",
-            next=f"`retcon plan --refresh backfills/{run.id}.yaml` plans it anew on what is there now",
-        )
+    for used in _used(run, planned):
+        # A table that is read whole may not have changed anywhere.
+        cut, time = (used.grain, by) if isinstance(used.grain, Grain) else (WHOLE, None)
+        changed = context.tables.changed(planned.name, time=time, grain=cut, since=base, until=facts.snapshot_id)
+        hit = changed.within(used) if changed is not None else None
+        if hit:
+            commits = ", ".join(context.tables.commits_after(planned.name, base)[:3])
+            raise Conflict(
+                f"{planned.name}: {hit.text} changed by others since this run began ({commits})",
+                state="nothing was published; production is untouched by this run",
+                next=f"`retcon plan --refresh backfills/{run.id}.yaml` plans it anew on what is there now",
+            )
 
 
-def _used(run: Run, planned: PlannedModel) -> SliceSet:
+def _used(run: Run, planned: PlannedModel) -> Iterator[SliceSet]:
     """The slices of a table that this run writes, and those that its other models read: both must be as they were."""
-    used = planned.slices
+    yield planned.slices
     for i in (i for model in run.plan.models for i in model.inputs if i.table == planned.name):
-        used |= i.slices or SliceSet(used.grain)
-    return used
-
-
-def _is_read_whole(run: Run, planned: PlannedModel) -> bool:
-    return any(i.table == planned.name and i.slices is None for model in run.plan.models for i in model.inputs)
+        yield SliceSet(WHOLE, (0,)) if i.slices is None else i.slices

@@ -59,11 +59,8 @@ def stage(run: Run, context: Context) -> Run:
     tally = _Tally(run, context, already=sum(len(s) for m, n, s in _waves(run) if (m.name, n) in done))
     for planned in run.plan.models:
         snapshots = context.snapshots(run)
-        model = context.model(planned)
         waves = [
-            _Wave(
-                planned=p, number=n, slices=s, job=_sized(job_of(run, model, s, snapshots, context, f"w{n}"), context)
-            )
+            _Wave(planned=p, number=n, slices=s, job=_sized(job_of(run, p, s, snapshots, context, f"w{n}"), context))
             for p, n, s in _waves(run)
             if p.name == planned.name and (p.name, n) not in done
         ]
@@ -72,11 +69,7 @@ def stage(run: Run, context: Context) -> Run:
 
 
 def _sized(job: Job, context: Context) -> Job:
-    held = (
-        context.contents(read.table, read.time, job.slices.grain, read.snapshot_id).of(read.slices).bytes
-        for read in job.reads.values()
-    )
-    return replace(job, bytes=sum(held))
+    return replace(job, bytes=sum(context.contents_of(read).of(read.slices).bytes for read in job.reads.values()))
 
 
 def _waves(run: Run) -> list[tuple[PlannedModel, int, SliceSet]]:
@@ -104,7 +97,7 @@ def _open_tables(run: Run, context: Context) -> Run:
 def _open_table(run: Run, planned: PlannedModel, snapshots: Mapping[str, int | None], context: Context) -> RunTable:
     model = context.model(planned)
     first = SliceSet(planned.slices.grain, planned.slices.ordinals[:1])
-    job = job_of(run, model, first, snapshots, context, "schema")
+    job = job_of(run, planned, first, snapshots, context, "schema")
     facts = context.tables.facts(planned.name)
     require_same_types(model, facts, context.warehouse.output(job))
     if facts is None:
@@ -243,7 +236,7 @@ def _evidence(context: Context, wave: _Wave, scanned: Mapping[str, int] | None) 
         return ()
     evidence: dict[str, ScanEvidence] = {}
     for read in wave.job.reads.values():
-        held = context.contents(read.table, read.time, wave.slices.grain, read.snapshot_id)
+        held = context.contents_of(read)
         before = evidence.get(read.table)
         evidence[read.table] = ScanEvidence(
             input=read.table,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from retcon.core.runs import PublishedSlice
-from retcon.core.slices import Slice
+from retcon.core.slices import Slice, SliceSet
 from retcon.flow.context import Context
 
 
@@ -21,7 +21,7 @@ def standing_at(context: Context, model: str, snapshot_id: int | None) -> dict[S
         if since is None or changed is None or changed.everything:
             continue
         for label, held in published.items():
-            slice = Slice(grain, grain.parse(label))
-            if held.run == name and slice not in changed.slices:
+            slice = next(iter(SliceSet.labelled(grain, (label,))), None)
+            if slice is not None and held.run == name and slice not in changed.slices:
                 found[slice] = held
     return found

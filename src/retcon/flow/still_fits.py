@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from retcon.core.planning import not_made_here
 from retcon.core.plans import Origin, Plan, PlannedInput
 from retcon.core.projects import Project
+from retcon.core.slices import WHOLE
 from retcon.errors import Refused
 from retcon.flow.ports import Tables
 
@@ -60,15 +62,16 @@ def _changed_slices(
     snapshot_id = pins.get(i.table, facts.snapshot_id)
     if snapshot_id == i.snapshot_id:
         return ""
-    grain = plan.models[0].slices.grain
     own = plan.model(i.table)
-    reads = i.slices - own.slices if i.slices is not None and own is not None else i.slices
-    now = tables.contents(i.table, time=time, grain=grain, snapshot_id=snapshot_id)
+    reads = None if i.slices is None else not_made_here(i.slices, own.slices if own is not None else None)
+    cut = WHOLE if reads is None else reads.grain
+    column = None if reads is None else time
+    now = tables.contents(i.table, time=column, grain=cut, snapshot_id=snapshot_id)
     if now.of(reads).digest == i.content:
         return ""
-    changed = tables.changed(i.table, time=time, grain=grain, since=i.snapshot_id, until=snapshot_id)
+    changed = tables.changed(i.table, time=column, grain=cut, since=i.snapshot_id, until=snapshot_id)
     if changed is None:
         return "its history since then is gone"
     if reads is None:
-        return "it is read whole" if changed.everything or changed.slices else ""
+        return "it is read whole" if changed else ""
     return changed.within(reads).text

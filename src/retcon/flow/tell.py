@@ -216,12 +216,12 @@ class Teller:
 
     def _status(self, name: str, last: Run | None, flying: list[RunProgress]) -> ModelStatus:
         grain = self._project.graph.models[name].grain
-        published = self._ledger.published_slices(name)
+        slices = SliceSet.labelled(grain, published := self._ledger.published_slices(name))
         return ModelStatus(
             model=name,
             published=last,
-            slices=SliceSet.of(grain, (grain.parse(label) for label in published)),
-            rows=sum(slice.rows for slice in published.values()),
+            slices=slices,
+            rows=sum(published[slice.label].rows for slice in slices),
             in_flight=tuple(progress for progress in flying if progress.run.plan.model(name) is not None),
         )
 

@@ -29,8 +29,8 @@ from retcon.lakehouse.checksums import (
     row_hash,
     shape_of,
 )
-from retcon.lakehouse.predicates import slice_predicate
-from retcon.lakehouse.scoped_reads import ScopedReads
+from retcon.lakehouse.predicates import slice_at, slice_key, slice_predicate
+from retcon.lakehouse.scoped_reads import ScopedReads, type_of
 from retcon.lakehouse.sessions import first_line
 from retcon.lakehouse.staging import confined
 
@@ -86,15 +86,13 @@ class Measuring:
         """Rows too many for these columns, and rows with a NULL in them, by slice; `rows` are known to be staged."""
         by = request.model.slicing.by
         keys = [F.col(quoted(column)) for column in gate.columns]
-        if by.lower() in {column.lower() for column in gate.columns}:
-            reads = self._grouped() if rows >= _MANY_ROWS else self._reads
-            frame = reads.frame(_table_read(request, request.staged, request.slices))
-            first = F.min(F.col(quoted(by)))
-        else:
-            # The key may also stand in a slice that this run doesn't touch: look at the whole table.
-            frame = self._reads.frame(_table_read(request, request.staged, None))
-            in_scope = F.expr(slice_predicate(by, "date", request.slices))
-            first = F.min(F.when(in_scope, F.col(quoted(by))))
+        # Without the slice in it, the key may also stand in a slice that this run doesn't touch: look at all of them.
+        is_in_key = by is not None and by.lower() in {column.lower() for column in gate.columns}
+        reads = self._grouped() if is_in_key and rows >= _MANY_ROWS else self._reads
+        frame = reads.frame(_table_read(request, request.staged, request.slices if is_in_key else None))
+        slice = _slice_column(frame, request)
+        in_scope = F.expr(slice_predicate(by, type_of(frame, by) or "date", request.slices))
+        first = F.min(slice if is_in_key else F.when(in_scope, slice))
         named = [key.alias(f"__retcon_key_{at}") for at, key in enumerate(keys)]
         has_null = reduce(lambda a, b: a | b, (F.col(f"__retcon_key_{at}").isNull() for at in range(len(keys))))
         counted = frame.groupBy(*named).agg(F.count(F.lit(1)).alias("n"), first.alias("at"))
@@ -105,14 +103,11 @@ class Measuring:
             .agg(F.sum(surplus).alias("surplus"))
             .collect()
         )
-        return {Slice.of(request.slices.grain, row["at"]): int(row["surplus"]) for row in found}
+        return {slice_at(request.slices.grain, row["at"]): int(row["surplus"]) for row in found}
 
     def differs_alone(self, job: Job, request: MeasureRequest, checksum: str) -> str:
         """How a slice computed by itself differs from what the wave staged for it; empty if it doesn't."""
-        by = request.model.slicing.by
-        alone = confined(
-            self._reads.compute(job), by, slice_predicate(by, "date", job.slices), cuts=job.model.filters_output
-        )
+        alone = confined(self._reads.compute(job), job)
         fields = _hashed_fields(alone, request.model.volatile)
         low, high = checksum_sums(_HASH)
         row = (
@@ -131,7 +126,13 @@ def _side(frame: DataFrame, side: int, fields: list[StructField]) -> DataFrame:
 
 
 def _table_read(request: MeasureRequest, snapshot: int, slices: SliceSet | None) -> Read:
-    return Read(table=request.table, snapshot_id=snapshot, time=request.model.slicing.by, slices=slices)
+    by = request.model.slicing.by
+    return Read(table=request.table, snapshot_id=snapshot, time=by, slices=None if by is None else slices)
+
+
+def _slice_column(frame: DataFrame, request: MeasureRequest) -> SparkColumn:
+    by = request.model.slicing.by
+    return F.expr(slice_key(by, type_of(frame, by) or "date", request.slices.grain))
 
 
 def _hashed_fields(frame: DataFrame, volatile: tuple[str, ...]) -> list[StructField]:
@@ -160,8 +161,7 @@ def _aggregated(frame: DataFrame, request: MeasureRequest, scales: list[int | No
             for at, (metric, scale) in enumerate(zip(request.metrics, scales, strict=True))
         ),
     ]
-    by = F.col(quoted(request.model.slicing.by)).alias(_SLICE)
-    keyed = frame.select("*", by)
+    keyed = frame.select("*", _slice_column(frame, request).alias(_SLICE))
     if all(metric.is_additive for metric in request.metrics):
         return keyed.groupBy(_SIDE, _SLICE).agg(*measures).withColumn(_WHOLE, F.lit(0))
     # An average or a count of distinct values over all slices isn't the sum of theirs.
@@ -207,7 +207,7 @@ def _collected(rows: list[Row], request: MeasureRequest, scales: list[int | None
         if row[_WHOLE]:
             totals = metrics
             continue
-        slices[Slice.of(request.slices.grain, row[_SLICE])] = SliceMeasure(
+        slices[slice_at(request.slices.grain, row[_SLICE])] = SliceMeasure(
             rows=row["rows"],
             checksum=checksum_text(row["rows"], row["low"] or 0, row["high"] or 0, shape),
             nulls={column: row[f"null_{at}"] for at, column in enumerate(request.not_null)},

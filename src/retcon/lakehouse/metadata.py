@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.conversions import from_bytes
@@ -12,7 +13,14 @@ from pyiceberg.manifest import DataFile, DataFileContent, ManifestEntry, Manifes
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Operation, Snapshot
-from pyiceberg.transforms import DayTransform, IdentityTransform
+from pyiceberg.transforms import (
+    DayTransform,
+    HourTransform,
+    IdentityTransform,
+    MonthTransform,
+    Transform,
+    YearTransform,
+)
 from pyiceberg.typedef import Identifier
 from pyiceberg.types import (
     DateType,
@@ -29,14 +37,22 @@ from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from retcon.core.jobs import StagedWave, WaveTarget
 from retcon.core.projects import Catalog
 from retcon.core.runs import StagedSlice
-from retcon.core.slices import Grain, SliceSet
+from retcon.core.slices import Cut, Grain, SliceSet, Whole
 from retcon.core.tables import Changed, Column, PartitionField, TableContents, TableFacts, TableFile
 from retcon.errors import Fault, Refused
 
-_MICROSECONDS_A_DAY = 86_400_000_000
+_MICROSECONDS_AN_HOUR = 3_600_000_000
 _SPARK_NAMES = {"long": "bigint", "timestamptz": "timestamp", "timestamp": "timestamp_ntz", "uuid": "string"}
 _NO_SLICE = (0, -1)
 """The span of a file whose rows have no time."""
+_WIDEST = 1_000_000
+"""A file that spans more slices than this (a sentinel such as 9999-12-31 among hours) counts as unbounded."""
+_CUTS: list[tuple[type[Transform[Any, Any]], Grain]] = [
+    (HourTransform, Grain.HOUR),
+    (DayTransform, Grain.DAY),
+    (MonthTransform, Grain.MONTH),
+    (YearTransform, Grain.YEAR),
+]
 
 
 class IcebergMetadata:
@@ -80,7 +96,7 @@ class IcebergMetadata:
             properties=dict(metadata.properties),
         )
 
-    def contents(self, name: str, *, time: str | None, grain: Grain, snapshot_id: int | None) -> TableContents:
+    def contents(self, name: str, *, time: str | None, grain: Cut, snapshot_id: int | None) -> TableContents:
         """The table's files at a snapshot, each with the slices it may hold rows of."""
         table = self._load(name)
         snapshot = table.metadata.snapshot_by_id(snapshot_id) if table is not None and snapshot_id is not None else None
@@ -92,7 +108,7 @@ class IcebergMetadata:
                 state="what it held can't be told any more",
                 next="it was expired or the table was made again: `retcon plan --refresh` plans on what is there now",
             )
-        spans = _Spans(table, time)
+        spans = _Spans(table, time, grain)
         files: list[TableFile] = []
         null_rows = 0
         for entry in _entries(table, snapshot):
@@ -103,7 +119,7 @@ class IcebergMetadata:
         return TableContents(grain=grain, files=tuple(files), null_rows=null_rows)
 
     def changed(
-        self, name: str, *, time: str | None, grain: Grain, since: int | None, until: int | None
+        self, name: str, *, time: str | None, grain: Cut, since: int | None, until: int | None
     ) -> Changed | None:
         """What changed after one snapshot up to another; None where the history between them is gone."""
         if since == until:
@@ -111,7 +127,7 @@ class IcebergMetadata:
         table = self._load(name)
         if table is None or until is None:
             return None
-        spans = _Spans(table, time)
+        spans = _Spans(table, time, grain)
         ordinals: set[int] = set()
         everything = False
         for snapshot in _back_to(table, until, since):
@@ -151,7 +167,7 @@ class IcebergMetadata:
         ref = table.metadata.refs.get(branch) if table is not None else None
         return ref.snapshot_id if ref is not None else None
 
-    def find_wave(self, target: WaveTarget, slices: SliceSet, by: str) -> StagedWave | None:
+    def find_wave(self, target: WaveTarget, slices: SliceSet, by: str | None) -> StagedWave | None:
         """What a wave has committed to its run's branch, found by the marks in the snapshot's summary."""
         table = self._load(target.table)
         # The branch's head of this very load: other waves commit to the branch meanwhile.
@@ -269,17 +285,18 @@ def _namespaces(catalog: SqlCatalog, within: Identifier = ()) -> Iterator[Identi
 
 
 class _Spans:
-    """Which slices (days) a file may hold rows of: by its partition, else by the bounds of its time column."""
+    """Which slices a file may hold rows of: by its partition and by the bounds of its time column, in hours."""
 
-    def __init__(self, table: Table, time: str | None) -> None:
+    def __init__(self, table: Table, time: str | None, cut: Cut) -> None:
         schema = table.schema()
+        self._cut = cut
         self._specs = table.specs()
         self._field: NestedField | None = None
         if time is not None:
             self._field = next((f for f in schema.fields if f.name.lower() == time.lower()), None)
 
     def file(self, file: DataFile) -> TableFile:
-        first, last = self._span(file)
+        first, last = self._slices(file)
         return TableFile(
             path=file.file_path,
             rows=file.record_count,
@@ -292,53 +309,88 @@ class _Spans:
     def null_rows(self, file: DataFile) -> int:
         if self._field is None or file.content != DataFileContent.DATA:
             return 0
-        in_null_partition = self._partition_span(file, self._specs[file.spec_id]) == _NO_SLICE
+        in_null_partition = self._partition_hours(file, self._specs[file.spec_id]) == _NO_SLICE
         return int((file.null_value_counts or {}).get(self._field.field_id, file.record_count * in_null_partition))
 
-    def _span(self, file: DataFile) -> tuple[int | None, int | None]:
+    def _slices(self, file: DataFile) -> tuple[int | None, int | None]:
+        if isinstance(self._cut, Whole):
+            return 0, 0
+        hours = self._hours(file)
+        if hours is None or hours == _NO_SLICE:
+            return hours or (None, None)
+        first, last = (self._cut.holding(hour) for hour in hours)
+        return (first, last) if last - first < _WIDEST else (None, None)
+
+    def _hours(self, file: DataFile) -> tuple[int, int] | None:
         if self._field is None:
-            return None, None
-        by_partition = self._partition_span(file, self._specs[file.spec_id])
-        if by_partition is not None:
-            return by_partition
+            return None
+        by_partition = self._partition_hours(file, self._specs[file.spec_id])
         # Bounds of a delete file are those of its own columns, not of the rows it deletes.
-        if file.content != DataFileContent.DATA:
-            return None, None
+        if by_partition == _NO_SLICE or file.content != DataFileContent.DATA:
+            return by_partition
         if file.record_count and self.null_rows(file) == file.record_count:
             return _NO_SLICE
-        low = (file.lower_bounds or {}).get(self._field.field_id)
-        high = (file.upper_bounds or {}).get(self._field.field_id)
+        low = self._bound_hours((file.lower_bounds or {}).get(self._field.field_id))
+        high = self._bound_hours((file.upper_bounds or {}).get(self._field.field_id))
         if low is None or high is None:
-            return None, None
-        return self._day(low), self._day(high)
+            return by_partition
+        return _within((low[0], high[1]), by_partition)
 
-    def _partition_span(self, file: DataFile, spec: PartitionSpec) -> tuple[int, int] | None:
+    def _partition_hours(self, file: DataFile, spec: PartitionSpec) -> tuple[int, int] | None:
         assert self._field is not None
+        found: tuple[int, int] | None = None
         for position, field in enumerate(spec.fields):
             if field.source_id != self._field.field_id:
                 continue
-            is_daily = isinstance(field.transform, DayTransform) or (
-                isinstance(field.transform, IdentityTransform) and isinstance(self._field.field_type, DateType)
-            )
-            if is_daily:
-                value = file.partition[position]
+            value = file.partition[position]
+            hours = self._value_hours(field.transform, value)
+            if hours is not None and value is None:
                 # Rows without a time have a partition of their own.
-                return _NO_SLICE if value is None else (int(value), int(value))
-        return None
+                return _NO_SLICE
+            found = hours if found is None else _within(found, hours)
+        return found
 
-    def _day(self, bound: bytes) -> int | None:
+    def _value_hours(self, transform: Transform[Any, Any], value: Any) -> tuple[int, int] | None:
+        """The hours of a partition; None where it isn't cut by time."""
+        if isinstance(transform, IdentityTransform):
+            return self._moment_hours(value or 0)
+        grain = next((grain for kind, grain in _CUTS if isinstance(transform, kind)), None)
+        if grain is None:
+            return None
+        ordinal = 0 if value is None else int(value)
+        return grain.first_hour(ordinal), grain.first_hour(ordinal + 1) - 1
+
+    def _bound_hours(self, bound: bytes | None) -> tuple[int, int] | None:
         assert self._field is not None
         kind = self._field.field_type
-        if isinstance(kind, DateType):
-            return int(from_bytes(kind, bound))
-        if isinstance(kind, TimestampType | TimestamptzType):
-            return int(from_bytes(kind, bound)) // _MICROSECONDS_A_DAY
-        return None
+        if bound is None or not isinstance(kind, DateType | TimestampType | TimestamptzType):
+            return None
+        return self._moment_hours(from_bytes(kind, bound))
+
+    def _moment_hours(self, value: Any) -> tuple[int, int] | None:
+        """The hours that a value of the time column may mean; None where the column tells no time."""
+        assert self._field is not None
+        match self._field.field_type:
+            case DateType():
+                return int(value) * 24, int(value) * 24 + 23
+            case TimestampType() | TimestamptzType():
+                hour = int(value) // _MICROSECONDS_AN_HOUR
+                return hour, hour
+            case _:
+                return None
 
 
-def _added(table: Table, snapshot: Snapshot, slices: SliceSet, by: str) -> tuple[StagedSlice, ...]:
+def _within(hours: tuple[int, int], others: tuple[int, int] | None) -> tuple[int, int]:
+    """What both allow; where they don't meet, bounds were cut off when they were written, and the partition counts."""
+    if others is None:
+        return hours
+    first, last = max(hours[0], others[0]), min(hours[1], others[1])
+    return (first, last) if first <= last else others
+
+
+def _added(table: Table, snapshot: Snapshot, slices: SliceSet, by: str | None) -> tuple[StagedSlice, ...]:
     """Rows, bytes and files that a snapshot added, for each of the slices: those without any are there too."""
-    spans = _Spans(table, by)
+    spans = _Spans(table, by, slices.grain)
     files: dict[int, list[TableFile]] = {ordinal: [] for ordinal in slices.ordinals}
     for entry in _entries(table, snapshot, own=True):
         if entry.status == ManifestEntryStatus.ADDED:

@@ -3,28 +3,73 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import date
 
 from retcon.core.queries import quoted
-from retcon.core.slices import Grain, SliceSet
+from retcon.core.slices import Cut, Grain, Slice, SliceSet, Whole
 
 MOST_IN_A_LIST = 200
 """Above this, Iceberg stops pruning manifests and files by an IN list."""
 
 
-def slice_predicate(column: str, type: str, slices: SliceSet) -> str:
+def slice_predicate(column: str | None, type: str, slices: SliceSet) -> str:
     """SQL that holds for exactly the rows of these slices: ranges for neighbours, lists for the rest."""
+    if column is None or isinstance(slices.grain, Whole):
+        return "true" if slices else "false"
+    # A date tells no hours: its day is the least that can be asked for.
+    grain = Grain.DAY if type == "date" and slices.grain is Grain.HOUR else slices.grain
     name = quoted(column)
     singles: list[str] = []
     terms: list[str] = []
-    for first, last in slices.ranges():
-        if first == last and type == "date":
-            singles.append(_literal(slices.grain, first, type))
+    for first, last in slices.recut(grain).ranges():
+        if first == last and type == "date" and grain is Grain.DAY:
+            singles.append(_literal(grain, first, type))
         else:
-            start, end = (_literal(slices.grain, ordinal, type) for ordinal in (first, last + 1))
+            start, end = (_literal(grain, ordinal, type) for ordinal in (first, last + 1))
             terms.append(f"({name} >= {start} AND {name} < {end})")
     for at in range(0, len(singles), MOST_IN_A_LIST):
         terms.append(f"{name} IN ({', '.join(singles[at : at + MOST_IN_A_LIST])})")
     return balanced("OR", terms) if terms else "false"
+
+
+def slice_key(column: str | None, type: str, cut: Cut) -> str:
+    """SQL that gives the slice of a row: its number, or for days of a date the date itself (see `slice_at`)."""
+    if column is None or isinstance(cut, Whole):
+        return "0"
+    name = quoted(column)
+    if type == "date" and cut is Grain.DAY:
+        return name
+    match type:
+        case "date":
+            day, hour = f"unix_date({name})", "NULL"
+        case "timestamp_ntz":
+            day = f"unix_date(CAST({name} AS DATE))"
+            hour = f"({day} * 24 + hour({name}))"
+        case _:
+            # By microseconds: what the session's time zone calls a day or an hour isn't a slice.
+            hour, day = (_floored(f"unix_micros({name})", hours * 3_600_000_000) for hours in (1, 24))
+    date = f"date_from_unix_date(CAST({day} AS INT))"
+    match cut:
+        case Grain.HOUR:
+            return hour
+        case Grain.DAY:
+            return day
+        case Grain.WEEK:
+            return _floored(f"({day} + 3)", 7)
+        case Grain.MONTH:
+            return f"((year({date}) - 1970) * 12 + month({date}) - 1)"
+        case Grain.YEAR:
+            return f"(year({date}) - 1970)"
+
+
+def slice_at(cut: Cut, key: date | int) -> Slice:
+    """The slice that a `slice_key` names."""
+    return Slice(cut, Grain.DAY.ordinal(key) if isinstance(key, date) else key)
+
+
+def _floored(number: str, size: int) -> str:
+    # Not by division alone: it rounds times before 1970 up.
+    return f"(({number} - pmod({number}, {size}L)) div {size}L)"
 
 
 def balanced(operator: str, terms: Sequence[str]) -> str:

@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 
 from retcon.core.jobs import PublishRequest
 from retcon.core.runs import PointerSwap
+from retcon.core.slices import Grain
 from retcon.errors import Conflict, Refused
 from retcon.lakehouse.predicates import MOST_IN_A_LIST
 from retcon.lakehouse.staging import Staging
@@ -92,18 +93,23 @@ class Publishing:
     def _expression(self, table: Any, request: PublishRequest) -> Any:
         """The run's slices as one Iceberg expression: ranges for neighbours, lists for the rest, as a balanced tree."""
         iceberg = self._spark._jvm.org.apache.iceberg.expressions.Expressions  # type: ignore[union-attr] # set on a live session
+        slices = request.slices
+        if not isinstance(slices.grain, Grain):
+            return iceberg.alwaysTrue()
         # A table that retcon writes is partitioned by its slice column alone.
-        column = table.schema().findColumnName(table.spec().fields().get(0).sourceId())
-        label = request.slices.grain.label
-        ranges = request.slices.ranges()
-        terms = [
-            getattr(iceberg, "and")(
-                iceberg.greaterThanOrEqual(column, label(first)), iceberg.lessThan(column, label(last + 1))
-            )
-            for first, last in ranges
-            if first != last
-        ]
-        singles = [label(first) for first, last in ranges if first == last]
+        field = table.schema().findField(table.spec().fields().get(0).sourceId())
+        column = table.schema().findColumnName(field.fieldId())
+        kind = str(field.type())
+        terms: list[Any] = []
+        singles: list[str] = []
+        for first, last in slices.ranges():
+            if first == last and kind == "date" and slices.grain is Grain.DAY:
+                singles.append(_moment(slices.grain, first, kind))
+            else:
+                start, end = (_moment(slices.grain, ordinal, kind) for ordinal in (first, last + 1))
+                terms.append(
+                    getattr(iceberg, "and")(iceberg.greaterThanOrEqual(column, start), iceberg.lessThan(column, end))
+                )
         for at in range(0, len(singles), MOST_IN_A_LIST):
             values = self._spark._jvm.java.util.ArrayList()  # type: ignore[union-attr]
             for value in singles[at : at + MOST_IN_A_LIST]:
@@ -163,6 +169,18 @@ class Publishing:
         return PointerSwap(
             table=request.table.table, old_location=old, new_location=new, snapshot_id=snapshot.snapshotId()
         )
+
+
+def _moment(grain: Grain, ordinal: int, kind: str) -> str:
+    """The start of a slice as Iceberg reads it for a column of this type."""
+    start = grain.start(ordinal)
+    match kind:
+        case "date":
+            return start.date().isoformat()
+        case "timestamptz":
+            return start.isoformat()
+        case _:
+            return start.replace(tzinfo=None).isoformat()
 
 
 def _balanced(either: Callable[[Any, Any], Any], terms: Sequence[Any]) -> Any:

@@ -75,18 +75,23 @@ class ScopedReads:
                 self._spark.catalog.dropTempView(view)
 
     def _time_type(self, frame: DataFrame, read: Read) -> str:
-        field = next((f for f in frame.schema.fields if f.name.lower() == str(read.time).lower()), None)
-        if field is None:
+        kind = type_of(frame, read.time)
+        if kind is None:
             raise Refused(
                 f"{read.table} has no column {read.time}", next="name an existing column as this input's `time`"
             )
-        kind = field.dataType.simpleString()
         if kind not in TIME_TYPES:
             raise Refused(
                 f"{read.table}.{read.time} is {kind}, and a time column is a date or a timestamp",
                 next="name another column as this input's `time`, or leave it out to read the table whole",
             )
-        return str(kind)
+        return kind
+
+
+def type_of(frame: DataFrame, column: str | None) -> str | None:
+    """The type of a column as Spark spells it; None where there is no such column."""
+    field = next((f for f in frame.schema.fields if f.name.lower() == str(column).lower()), None)
+    return None if field is None else str(field.dataType.simpleString())
 
 
 def _refusal(job: Job, message: str) -> Refused:

@@ -13,11 +13,12 @@ from pyspark.sql import functions as F
 
 from retcon.core.jobs import Job, WaveTarget
 from retcon.core.queries import quoted, quoted_name, text_literal
+from retcon.core.slices import Grain, Whole
 from retcon.core.tables import Column
 from retcon.errors import Fault, GatesFailed, Refused
 from retcon.lakehouse.predicates import slice_predicate
 from retcon.lakehouse.python_models import worker_error, worker_refusal
-from retcon.lakehouse.scoped_reads import ScopedReads
+from retcon.lakehouse.scoped_reads import ScopedReads, type_of
 from retcon.lakehouse.sessions import first_line
 
 _OUTSIDE = "retcon-row-outside-its-wave:"
@@ -43,14 +44,15 @@ class Staging:
         """An empty table for the model's output, partitioned by the slice."""
         namespace, _, _ = table.rpartition(".")
         # Nullable throughout: whether a column may be NULL is for the gates to say, not for today's query plan.
-        columns = self._reads.compute(job)._jdf.schema().asNullable().toDDL()
+        frame = self._reads.compute(job)
+        columns = frame._jdf.schema().asNullable().toDDL()
         properties = {"format-version": "2", "retcon.model": job.model.name, "retcon.made_by": run}
         listed = ", ".join(f"{text_literal(key)} = {text_literal(value)}" for key, value in properties.items())
         comment = f"COMMENT {text_literal(job.model.description)} " if job.model.description else ""
         self._spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {quoted_name(f'{self._catalog}.{namespace}')}")
         self._spark.sql(
             f"CREATE TABLE IF NOT EXISTS {self._full(table)} ({columns}) USING iceberg {comment}"
-            f"PARTITIONED BY ({quoted(job.model.slicing.by)}) TBLPROPERTIES ({listed})"
+            f"{_partitioning(job, frame)}TBLPROPERTIES ({listed})"
         )
 
     def open_branch(self, table: str, branch: str, snapshot_id: int | None) -> None:
@@ -64,9 +66,8 @@ class Staging:
 
     def stage(self, job: Job, target: WaveTarget) -> Mapping[str, int]:
         """Compute a wave and replace its slices on the branch; the files that were read, by table."""
-        by = job.model.slicing.by
-        wave = slice_predicate(by, "date", job.slices)
-        frame = confined(self._reads.compute(job), by, wave, cuts=job.model.filters_output)
+        computed = self._reads.compute(job)
+        frame = confined(computed, job)
         writer = frame.writeTo(f"{self._full(target.table)}.{quoted(f'branch_{target.branch}')}")
         options = {
             "fanout-enabled": str(_fits_in_memory(job)).lower(),
@@ -79,7 +80,7 @@ class Staging:
             writer = writer.option(key, value)
         with self._described(job.name):
             try:
-                writer.overwrite(F.expr(wave))
+                writer.overwrite(F.expr(wave_of(computed, job)))
             except PySparkException as error:
                 raise _staging_error(error, job, worker_error(self._reads.code, str(error))) from error
         return self._scanned(job.name)
@@ -125,13 +126,36 @@ class Staging:
 
 
 def _fits_in_memory(job: Job) -> bool:
-    """May a file be held open per slice? That saves sorting the rows, and holds what is written in memory."""
-    return job.bytes is not None and job.bytes <= _SMALL_WAVE and len(job.slices) <= _FEW_FILES
+    """May a file be held open per partition? That saves sorting the rows, and holds what is written in memory."""
+    cut = job.slices.grain
+    # A table that was there may be cut finer than its slices; by days, as a rule.
+    partitions = job.slices.recut(Grain.DAY) if isinstance(cut, Grain) and cut is not Grain.HOUR else job.slices
+    return job.bytes is not None and job.bytes <= _SMALL_WAVE and len(partitions) <= _FEW_FILES
 
 
-def confined(frame: DataFrame, by: str, wave: str, *, cuts: bool) -> DataFrame:
+def _partitioning(job: Job, frame: DataFrame) -> str:
+    """A slice is made of whole partitions: of one, but for weeks, for which Iceberg has none."""
+    by, grain = job.model.slicing.by, job.slices.grain
+    if by is None or isinstance(grain, Whole):
+        return ""
+    unit = Grain.DAY if grain is Grain.WEEK else grain
+    is_day = unit is Grain.DAY and type_of(frame, by) == "date"
+    return f"PARTITIONED BY ({quoted(by) if is_day else f'{unit.value}s({quoted(by)})'}) "
+
+
+def wave_of(frame: DataFrame, job: Job) -> str:
+    """The predicate of the job's slices on its own result."""
+    by = job.model.slicing.by
+    return slice_predicate(by, type_of(frame, by) or "date", job.slices)
+
+
+def confined(frame: DataFrame, job: Job) -> DataFrame:
     """The result held to its wave: cut down where more was read than the wave, else a row outside is an error."""
-    if cuts:
+    by = job.model.slicing.by
+    if by is None:
+        return frame
+    wave = wave_of(frame, job)
+    if job.filters_output:
         frame = frame.filter(f"({wave}) OR {quoted(by)} IS NULL")
     value = F.coalesce(F.expr(f"CAST({quoted(by)} AS STRING)"), F.lit("NULL"))
     error = F.raise_error(F.concat(F.lit(_OUTSIDE), value))

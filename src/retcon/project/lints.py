@@ -8,10 +8,12 @@ from collections.abc import Collection, Iterator, Sequence
 from sqlglot import exp
 
 from retcon.core.models import Slicing
+from retcon.core.slices import Whole
 from retcon.core.suggestions import did_you_mean, nearest
 from retcon.project.names import BOUND_BY_RETCON
 from retcon.project.spark_functions import CLOCK_WORDS, CLOCKS, DICE, SURROUNDINGS
 from retcon.project.sql.columns import output_name, projections, source_alias, sources
+from retcon.project.sql.comparisons import SLICE_PARAMETERS
 from retcon.project.sql.functions import function_name, needs_order, window_clauses, window_of
 from retcon.project.sql.references import dotted_name, named_tables
 from retcon.project.sql.statements import SqlProblem, Statement
@@ -132,15 +134,22 @@ def _aliases_seen(node: exp.Expr) -> set[str]:
     return seen
 
 
-def parameter_problems(statement: Statement, params: Collection[str]) -> Iterator[SqlProblem]:
+def parameter_problems(statement: Statement, params: Collection[str], slicing: Slicing) -> Iterator[SqlProblem]:
     """Parameters that nobody binds."""
-    known = sorted(BOUND_BY_RETCON | set(params))
+    bound = BOUND_BY_RETCON - SLICE_PARAMETERS if isinstance(slicing.every, Whole) else BOUND_BY_RETCON
+    known = sorted(bound | set(params))
     for placeholder in statement.tree.find_all(exp.Placeholder):
         if not placeholder.name or placeholder.name == "?":
             yield SqlProblem(
                 message="`?` has no name to be bound by",
                 line=statement.line_of(placeholder),
                 remedy="write `:name`, and declare it under `params` in retcon.yaml",
+            )
+        elif placeholder.name in BOUND_BY_RETCON - set(known):
+            yield SqlProblem(
+                message=f"`:{placeholder.name}` means a slice, and the model isn't cut into slices",
+                line=statement.line_of_parameter(placeholder.name),
+                remedy="give the model `slices`, or leave the condition out",
             )
         elif placeholder.name not in known:
             meant = nearest(placeholder.name, known)
@@ -170,7 +179,7 @@ def output_problems(statement: Statement, columns: Sequence[str] | None, slicing
                 line=_line_of_name(statement, shown, folded),
                 remedy="give each a name of its own",
             )
-    if columns is not None and slicing.by.casefold() not in spelt:
+    if columns is not None and slicing.by is not None and slicing.by.casefold() not in spelt:
         yield SqlProblem(
             message=f"the query doesn't return the slice column `{slicing.by}`",
             remedy=did_you_mean(slicing.by, columns) or f"it returns {', '.join(columns)}",

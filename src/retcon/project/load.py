@@ -17,6 +17,7 @@ from retcon.project.text_files import shown_path
 from retcon.project.yaml_text import YamlDocument
 
 T = TypeVar("T")
+_UTC = ("UTC", "ETC/UTC", "GMT", "Z")
 
 
 def find_root(start: Path) -> Path:
@@ -47,6 +48,7 @@ def load_project(root: Path, environ: Mapping[str, str], reader: SqlReader | Non
         params=_declared(document, "params"),
         consumers=_declared(document, "consumers"),
         functions=_functions(root, reader, problems),
+        in_utc=settings is not None and settings.timezone.upper() in _UTC,
     )
     models = [_collected(problems, partial(read_model, path, root, known, reader)) for path in paths.values()]
     problems += _models_as_sources(document, paths)

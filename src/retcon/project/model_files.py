@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from retcon.core.gates import Gate, Metric, NotNull, Unique
-from retcon.core.models import Input, Model, Slicing
+from retcon.core.models import Input, Model, Reach, Slicing, reach_text
 from retcon.core.queries import Batching, Query
 from retcon.core.suggestions import did_you_mean
 from retcon.errors import Problem, ProjectInvalid
@@ -47,6 +47,8 @@ class KnownNames:
     params: Collection[str] = ()
     consumers: Collection[str] = ()
     functions: Functions = field(default_factory=Functions)
+    in_utc: bool = False
+    """Spark's own days and months are those of UTC, as slices are."""
 
 
 def model_name(path: Path, root: Path) -> str:
@@ -88,6 +90,7 @@ class SqlReader(Protocol):
         vouched: bool,
         may_vary: bool,
         params: Collection[str],
+        in_utc: bool,
     ) -> ReadQuery: ...
     def read_metric(self, expression: str) -> Metric: ...
     def is_built_in(self, name: str) -> bool: ...
@@ -189,13 +192,13 @@ class _Read:
 
 def _model(header: _Header, file: _SqlFile | _PythonFile, known: KnownNames, reader: SqlReader | None) -> Model | None:
     keys, problems = header.keys, header.problems
-    slicing = keys.slicing(problems)
+    slicing = keys.slicing()
     inputs = keys.declared_inputs(problems, model=header.name)
     if reader is None:
-        return _outline(header, file, slicing, inputs) if slicing is not None else None
+        return _outline(header, file, slicing, inputs)
     gates = read_gates(keys.gates, key=keys.key, problems=problems, read_metric=reader.read_metric)
     _check_references(header, known)
-    if slicing is None or len(inputs) < len(keys.inputs):
+    if len(inputs) < len(keys.inputs):
         return None  # the code can't be judged without them
     if isinstance(file, _PythonFile):
         read: _Read | None = _read_function(header, file, inputs, known)
@@ -262,6 +265,7 @@ def _read_query(
         vouched=header.keys.replay.sliceable,
         may_vary=bool(header.keys.deterministic),
         params=known.params,
+        in_utc=known.in_utc,
     )
     for problem in read.problems:
         line = file.text_line + (problem.line or 1) - 1  # what concerns the whole query is told where it starts
@@ -357,14 +361,14 @@ def _fingerprint(keys: ModelKeys, inputs: Sequence[Input], slicing: Slicing, cod
     return fingerprint(
         {
             **code,
-            "slices": {"by": slicing.by, "every": slicing.every.value},
+            "slices": {"by": slicing.by, "every": str(slicing.every)},
             "inputs": [
                 {
                     "name": i.name,
                     "table": i.table,
                     "time": i.time,
-                    "lookback": i.lookback,
-                    "lookahead": i.lookahead,
+                    "lookback": _plain(i.lookback),
+                    "lookahead": _plain(i.lookahead),
                 }
                 for i in sorted(inputs, key=lambda i: i.name)
             ],
@@ -373,3 +377,7 @@ def _fingerprint(keys: ModelKeys, inputs: Sequence[Input], slicing: Slicing, cod
             "strategy": keys.strategy,
         }
     )
+
+
+def _plain(reach: Reach) -> int | str:
+    return reach if isinstance(reach, int) else reach_text(reach)

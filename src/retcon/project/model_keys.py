@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from functools import partial
 from typing import Annotated
 
 from pydantic import BeforeValidator, Field
 
-from retcon.core.models import Input, OnChange, Replay, Slicing
-from retcon.core.slices import Grain
+from retcon.core.models import UNSLICED, Input, OnChange, Reach, Replay, Slicing
+from retcon.core.slices import Cut, Grain, Whole
 from retcon.project import names
-from retcon.project.quantities import days_of, slices_of
+from retcon.project.quantities import days_of, reach_of
 from retcon.project.shapes import Objection, Problems, Shape, TableName, Text, Texts, later, one_of, or_empty
 
-_SLICES_REMEDY = "give `slices: {by: COLUMN, every: day}` with the date column that says where a row belongs"
-_DAY_REMEDY = "cut the history by day: `every: day`"
-_OTHER_GRAINS = dict.fromkeys(("hour", "week", "month", "year"), _DAY_REMEDY)
+_DAY_REMEDY = "cut the history by time: `every: day`"
+_HOURS = {Grain.HOUR: 1, Grain.DAY: 24, Grain.WEEK: 7 * 24}
+"""Of the grains whose slices are all equally long."""
 _OTHER_STRATEGIES = dict.fromkeys(("merge", "full"), "leave it out: whole slices are replaced")
 
 
@@ -51,7 +51,7 @@ class SlicesKeys(Shape):
     """How the history is cut."""
 
     by: Text
-    every: Annotated[str, one_of("day", later=_OTHER_GRAINS)] = "day"
+    every: Annotated[str, one_of(*Grain)] = "day"
     start: Annotated[date, BeforeValidator(_day)] | None = None
     buckets: Annotated[object, later(_DAY_REMEDY)] = None
 
@@ -64,14 +64,14 @@ class InputKeys(Shape):
 
     table: TableName | None = None
     time: Text | None = None
-    lookback: Annotated[int, BeforeValidator(slices_of)] = 0
-    lookahead: Annotated[int, BeforeValidator(slices_of)] = 0
+    lookback: Annotated[int | timedelta, BeforeValidator(reach_of)] = 0
+    lookahead: Annotated[int | timedelta, BeforeValidator(reach_of)] = 0
     key: Text | None = None
     on_change: Annotated[str, one_of("restate", "ignore")] | None = None
     as_of: Annotated[object, later()] = None
     valid: Annotated[object, later()] = None
 
-    def input(self, name: str) -> Input:
+    def input(self, name: str, every: Cut) -> Input:
         """The input under the name by which it is declared: the table's own, or an alias."""
         if self.table is None:
             names.table(name)
@@ -79,16 +79,29 @@ class InputKeys(Shape):
             raise Objection("is declared with `table`, so its own name must be an alias without a dot")
         if self.time is None and (self.lookback or self.lookahead):
             raise Objection("reads slices around its own, but has no `time`", remedy="name its date column: `time: …`")
-        default = OnChange.RESTATE if self.time else OnChange.IGNORE
+        if self.time is not None and isinstance(every, Whole):
+            raise Objection(
+                "has a `time`, but the model isn't cut into slices: all of it is read",
+                remedy="leave `time` out, or give the model `slices`",
+            )
+        default = OnChange.RESTATE if self.time or isinstance(every, Whole) else OnChange.IGNORE
         return Input(
             name=name,
             table=self.table or name,
             time=self.time,
-            lookback=self.lookback,
-            lookahead=self.lookahead,
+            lookback=_in_slices(self.lookback, every),
+            lookahead=_in_slices(self.lookahead, every),
             key=self.key,
             on_change=OnChange(self.on_change) if self.on_change else default,
         )
+
+
+def _in_slices(reach: Reach, every: Cut) -> Reach:
+    """A time that is a whole number of slices, as that number: it is the same, and slices are what others count."""
+    length = timedelta(hours=_HOURS[every]) if isinstance(every, Grain) and every in _HOURS else None
+    if not isinstance(reach, timedelta) or length is None or reach % length:
+        return reach
+    return reach // length
 
 
 class ReplayKeys(Shape):
@@ -136,20 +149,16 @@ class ModelKeys(Shape):
     samples: bool = False
     deterministic: Annotated[str, BeforeValidator(_reason)] = ""
 
-    def slicing(self, problems: Problems) -> Slicing | None:
-        """How the history is cut; a model that says nothing is one slice, which comes later."""
-        if self.slices is None:
-            problems.add(
-                (), "a model without `slices` (one slice, the whole table) isn't supported yet", remedy=_SLICES_REMEDY
-            )
-            return None
-        return self.slices.slicing()
+    def slicing(self) -> Slicing:
+        """How the history is cut; a model that says nothing is one slice."""
+        return UNSLICED if self.slices is None else self.slices.slicing()
 
     def declared_inputs(self, problems: Problems, *, model: str) -> tuple[Input, ...]:
         """The inputs in the order of the file."""
         inputs: list[Input] = []
+        every = self.slicing().every
         for name, keys in self.inputs.items():
-            found = problems.taken(("inputs", name), partial(keys.input, name))
+            found = problems.taken(("inputs", name), partial(keys.input, name, every))
             if found is not None and found.table == model:
                 problems.add(("inputs", name), "a model that reads itself isn't supported yet")
             elif found is not None:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+from datetime import timedelta
 from decimal import Decimal
 
 _DAYS = {"day": 1, "week": 7, "month": 30, "year": 365}
 _SPAN = re.compile(r"([+-]?\d+)\s*(day|week|month|year)s?", re.IGNORECASE)
+_REACH = re.compile(r"([+-]?\d+)\s*(hour|day|week|month|year)s?", re.IGNORECASE)
+_HOURS = {"hour": 1, "day": 24, "week": 7 * 24}
 _MOST_DAYS = 100 * 365
 
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(?:([kmgtp])(i?))?b", re.IGNORECASE)
@@ -23,16 +26,19 @@ def days_of(value: object) -> int:
     return _bounded(int(match[1]) * _DAYS[match[2].lower()])
 
 
-def slices_of(value: object) -> int:
-    """How many day slices: a whole number of them, or a time span."""
+def reach_of(value: object) -> int | timedelta:
+    """How far a read goes around its slice: a whole number of slices, or a time such as `7 days`."""
     if isinstance(value, int) and not isinstance(value, bool):
         return _bounded(value)
-    try:
-        return days_of(value)
-    except ValueError as error:
-        if isinstance(value, str) and _SPAN.fullmatch(value.strip()):
-            raise error
-        raise ValueError(f"must be a number of slices or a time span such as `7 days`{_instead_of(value)}") from None
+    match = _REACH.fullmatch(value.strip()) if isinstance(value, str) else None
+    if match is None:
+        raise ValueError(f"must be a number of slices or a time such as `7 days`{_instead_of(value)}")
+    number, unit = int(match[1]), match[2].lower()
+    if unit not in _HOURS:
+        raise ValueError(f"can't be `{value}`: {unit}s differ in length; give days, or a number of slices")
+    hours = number * _HOURS[unit]
+    _bounded(hours // 24)
+    return timedelta(hours=hours)
 
 
 def _bounded(days: int) -> int:

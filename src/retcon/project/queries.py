@@ -52,6 +52,7 @@ def read_query(
     vouched: bool = False,
     may_vary: bool = False,
     params: Collection[str] = (),
+    in_utc: bool = True,
 ) -> ReadQuery:
     """Read a model's SQL, with everything in it that is refused."""
     statement = read_statement(text)
@@ -59,12 +60,12 @@ def read_query(
         return _unread(text, statement, vouched)
     try:
         readings = read_references(statement, model=model, inputs=inputs)
-        judgement = judge_batching(statement, readings, slicing)
+        judgement = judge_batching(statement, readings, slicing, in_utc=in_utc)
         columns = output_names(statement.tree, nothing_known)
         problems = [
             *readings.problems,
             *hidden_names(statement),
-            *parameter_problems(statement, params),
+            *parameter_problems(statement, params, slicing),
             *(() if may_vary else variations(statement)),
             *output_problems(statement, columns, slicing),
             *judgement.problems,

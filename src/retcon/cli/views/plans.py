@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import timedelta
 
 from rich.console import RenderableType
 from rich.text import Text
@@ -26,6 +27,7 @@ from retcon.cli.views.parts import (
     table,
     title,
 )
+from retcon.core.intervals import Interval
 from retcon.core.plans import Origin, Plan, PlannedInput, PlannedModel
 from retcon.core.projects import Settings
 
@@ -51,13 +53,20 @@ def plan_view(plan: Plan, settings: Settings, zone: Zone, file: str | None) -> R
 
 
 def _header(plan: Plan, zone: Zone) -> Iterator[tuple[str, RenderableType]]:
-    days = (plan.interval.end - plan.interval.start).days
     yield "why", plan.reason
-    yield "range", f"{plan.request.start} to {plan.request.end}, both included ({counted(days, 'day')})"
-    yield "", Text(f"{plan.interval} UTC; times are shown in {plan.timezone}", style=QUIET)
+    if plan.interval is None:
+        yield "range", Text.assemble("all", (f"; times are shown in {plan.timezone}", QUIET))
+    else:
+        yield "range", f"{plan.request.start} to {plan.request.end}, both included ({_length(plan.interval)})"
+        yield "", Text(f"{plan.interval} UTC; times are shown in {plan.timezone}", style=QUIET)
     yield "by", f"{plan.by}, {zone.named(plan.created)}"
     if plan.request.refreshes:
         yield "renews", plan.request.refreshes
+
+
+def _length(interval: Interval) -> str:
+    hours = (interval.end - interval.start) // timedelta(hours=1)
+    return counted(hours // 24, "day") if hours % 24 == 0 else counted(hours, "hour")
 
 
 def _models(plan: Plan) -> RenderableType:

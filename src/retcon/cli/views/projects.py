@@ -13,7 +13,7 @@ from rich.text import Text
 
 from retcon.cli.figures import NONE, counted
 from retcon.cli.views.parts import QUIET, STRONG, WARN, command, facts, indented, name, section, stack, table, title
-from retcon.core.models import Input, Model
+from retcon.core.models import Input, Model, reach_text
 from retcon.core.projects import Project
 
 if TYPE_CHECKING:
@@ -69,8 +69,10 @@ def _model_block(number: int, model: Model) -> RenderableType:
 
 def slicing_text(model: Model) -> str:
     """`a slice per day of order_date`."""
+    if model.slicing.by is None:
+        return "one slice, the whole table"
     since = f" since {model.slicing.start}" if model.slicing.start else ""
-    return f"a slice per {model.grain.value} of {model.slicing.by}{since}"
+    return f"a slice per {model.grain} of {model.slicing.by}{since}"
 
 
 def batching_text(model: Model) -> Text:
@@ -85,11 +87,11 @@ def batching_text(model: Model) -> Text:
 
 
 def input_text(i: Input) -> Text:
-    """`raw.orders by order_date, 7 back`."""
+    """`raw.orders by order_date, 7 back`, or `36 hours back`."""
     known_as = f" as {i.name}" if i.name != i.table else ""
     if i.time is None:
         return Text.assemble(i.table + known_as, (" whole", QUIET))
-    around = [f"{n} {way}" for n, way in ((i.lookback, "back"), (i.lookahead, "ahead")) if n]
+    around = [f"{reach_text(n)} {way}" for n, way in ((i.lookback, "back"), (i.lookahead, "ahead")) if n]
     return Text.assemble(i.table + known_as, (" ".join(["", "by", i.time]) + "".join(f", {a}" for a in around), QUIET))
 
 

@@ -101,7 +101,8 @@ def code_text(report: RunReport) -> Text:
 def _header(report: RunReport, zone: Zone) -> Iterator[tuple[str, RenderableType]]:
     run, plan = report.run, report.run.plan
     yield "why", plan.reason
-    yield "range", f"{plan.request.start} to {plan.request.end}, both included"
+    asked = plan.request
+    yield "range", f"{asked.start} to {asked.end}, both included" if asked.start is not None else "all"
     yield "by", f"{run.by}, {zone.named(run.created)}"
     done, empty = report.progress.done, report.progress.empty
     without = f", {count(empty)} of them empty" if empty else ""

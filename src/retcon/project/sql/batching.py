@@ -8,13 +8,16 @@ has a span that holds the slice itself. Whatever isn't proven becomes a reason, 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from itertools import count
 
 from sqlglot import exp
 
-from retcon.core.models import Slicing
+from retcon.core.models import Reach, Slicing
+from retcon.core.slices import Grain, Whole
 from retcon.project.sql.clauses import InnerQuery, grouping_sets, inner_queries, leaf_selects, own_nodes, range_reach
 from retcon.project.sql.columns import (
     common_table_names,
@@ -24,7 +27,7 @@ from retcon.project.sql.columns import (
     source_names,
     wraps_join,
 )
-from retcon.project.sql.comparisons import SLICE_PARAMETERS, equated
+from retcon.project.sql.comparisons import SLICE_PARAMETERS, Calendar, equated
 from retcon.project.sql.findings import Findings, times
 from retcon.project.sql.functions import is_aggregate, window_clauses
 from retcon.project.sql.joins import Body, BodyReader
@@ -32,6 +35,11 @@ from retcon.project.sql.references import Readings, common_table
 from retcon.project.sql.relations import Relation, Rows, Scope, folded, narrowed
 from retcon.project.sql.spans import NOWHERE, Bound, Field, Gap, Gaps, Span
 from retcon.project.sql.statements import SqlProblem, Statement
+
+_SHORTEST = {Grain.HOUR: 1, Grain.DAY: 24, Grain.WEEK: 7 * 24, Grain.MONTH: 28 * 24, Grain.YEAR: 365 * 24}
+"""Hours that a slice has at least."""
+_THE_SLICE = Span(first=0, last=0)
+_NAMED_UNIT = re.compile(r"\bdate_trunc\s*\(\s*[^'\"\s]", re.IGNORECASE)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,10 +50,14 @@ class Judgement:
     problems: tuple[SqlProblem, ...]
 
 
-def judge_batching(statement: Statement, readings: Readings, slicing: Slicing) -> Judgement:
+def judge_batching(statement: Statement, readings: Readings, slicing: Slicing, *, in_utc: bool) -> Judgement:
     """Whether many slices may be computed in one job, by the SQL alone."""
+    if slicing.by is None or isinstance(slicing.every, Whole):
+        return Judgement(reasons=(), problems=())
     findings = Findings(statement=statement)
-    judge = _Judge(readings=readings, findings=findings)
+    # A unit that isn't written out may be anything.
+    calendar = Calendar(grain=slicing.every, in_utc=in_utc and not _NAMED_UNIT.search(statement.text))
+    judge = _Judge(readings=readings, findings=findings, calendar=calendar)
     relation = judge.query(statement.tree, None)
     # whatever this module overlooks in a tree must not pass for proven
     overlooked = [r for r in readings.found if r.input.time is not None and id(r.table) not in judge.followed]
@@ -67,6 +79,7 @@ class _Judge:
 
     readings: Readings
     findings: Findings
+    calendar: Calendar
     settled: set[int] = field(default_factory=set)
     followed: set[int] = field(default_factory=set)
     _ids: Iterator[int] = field(default_factory=count)
@@ -140,10 +153,16 @@ class _Judge:
         key = (declared.key.casefold(),) if declared.key else ()
         return Relation(
             is_scoped=True,
-            days={time: Span(first=-declared.lookback, last=declared.lookahead)},
+            days={time: Span(first=-self._days_in(declared.lookback), last=self._days_in(declared.lookahead))},
             certain=frozenset({time, *key}),
             inputs=(declared,),
         )
+
+    def _days_in(self, reach: Reach) -> int:
+        """How many days it holds at least."""
+        if isinstance(reach, timedelta):
+            return reach.days
+        return reach * _SHORTEST[self.calendar.grain] // 24
 
     def _common_table(self, cte: exp.CTE) -> Relation:
         if id(cte) not in self._common_tables:
@@ -203,7 +222,9 @@ class _Judge:
         return self._bodies[id(select)]
 
     def _read_body(self, select: exp.Select, parent: Scope | None) -> Body:
-        reader = BodyReader(scope=Scope(parent=parent), relation_of=self._source, new_id=lambda: next(self._ids))
+        reader = BodyReader(
+            scope=Scope(parent=parent), relation_of=self._source, new_id=lambda: next(self._ids), calendar=self.calendar
+        )
         body = reader.read(select)
         self.settled |= {id(placeholder) for placeholder in body.settled}
         rows = body.rows
@@ -246,7 +267,11 @@ class _Judge:
         return relation.explained()
 
     def _day(self, node: exp.Expr, body: Body) -> Span:
-        """For which days of this expression the rows are complete; it must be a column as it came in."""
+        """For which days of this expression the rows are complete: a column as it came in, or cut down to a part
+        of the slice, whose rows then all lie in that slice."""
+        whole = self.calendar.truncated(node)
+        if whole is not None:
+            return _THE_SLICE if self._day(whole, body).holds_slice else NOWHERE
         match node:
             case exp.Paren() | exp.Alias():
                 return self._day(node.this, body)
@@ -346,10 +371,11 @@ class _Judge:
         clauses = window_clauses(window)
         seen: dict[Field, Span] = {}
         for key in clauses.partition_by:
-            column = body.scope.field_of(key) if isinstance(key, exp.Column) else None
+            inner = self.calendar.truncated(key) or key
+            column = body.scope.field_of(inner) if isinstance(inner, exp.Column) else None
             if column is not None:
                 seen[column] = self._day(key, body)
-        reach = range_reach(clauses)
+        reach = range_reach(clauses) if self.calendar.counts_days else None
         ordered = clauses.order_by[0].this if reach else None
         column = body.scope.field_of(ordered) if isinstance(ordered, exp.Column) else None
         if column is not None and ordered is not None and reach is not None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
+from retcon.core.slices import Grain
 from retcon.project.sql.spans import Bound, Condition, Field, Gap, SliceBound
 
 SLICE_PARAMETERS = frozenset({"start_date", "end_date", "start_ts", "end_ts"})
@@ -15,7 +16,50 @@ _MIRRORED: dict[type[exp.Expr], type[exp.Expr]] = {
     exp.EQ: exp.EQ, exp.GT: exp.LT, exp.GTE: exp.LTE, exp.LT: exp.GT, exp.LTE: exp.GTE,
 }  # fmt: skip
 
+_UNITS = {
+    "YEAR": Grain.YEAR, "YYYY": Grain.YEAR, "YY": Grain.YEAR, "MONTH": Grain.MONTH, "MM": Grain.MONTH,
+    "MON": Grain.MONTH, "WEEK": Grain.WEEK, "DAY": Grain.DAY, "DD": Grain.DAY, "HOUR": Grain.HOUR,
+    "MINUTE": Grain.HOUR, "SECOND": Grain.HOUR,
+}  # fmt: skip
+
 Resolve = Callable[[exp.Column], Field | None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Calendar:
+    """How far times can be followed through a query."""
+
+    grain: Grain = Grain.DAY
+    in_utc: bool = True
+    """Spark's days and months are those of UTC; else what it cuts a timestamp to isn't where slices are cut."""
+
+    @property
+    def counts_days(self) -> bool:
+        """Where a slice is an hour, days apart don't tell slices apart, and a date isn't its moment."""
+        return self.grain is not Grain.HOUR
+
+    def truncated(self, node: exp.Expr) -> exp.Expr | None:
+        """What is cut down here to the start of a slice, or of a part of one; None where that isn't so."""
+        found = _truncation(node) if self.in_utc else None
+        return found[0] if found is not None and found[1].divides(self.grain) else None
+
+    def day_of(self, node: exp.Expr) -> exp.Expr | None:
+        """What this is the day of."""
+        found = _truncation(node) if self.in_utc and self.counts_days else None
+        return found[0] if found is not None and found[1] in (Grain.DAY, Grain.HOUR) else None
+
+
+def _truncation(node: exp.Expr) -> tuple[exp.Expr, Grain] | None:
+    match node:
+        case exp.Cast() if node.to.this == exp.DType.DATE:
+            return node.this, Grain.DAY
+        case exp.TsOrDsToDate() if not node.args.get("format"):
+            return node.this, Grain.DAY
+        case exp.TimestampTrunc() | exp.DateTrunc():
+            unit = node.args.get("unit")
+            grain = _UNITS.get(unit.name.upper()) if unit is not None else None
+            return None if grain is None else (node.this, grain)
+    return None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,18 +94,18 @@ def conjuncts(condition: exp.Expr | None) -> Iterator[exp.Expr]:
             yield node
 
 
-def stated_bounds(condition: exp.Expr | None, resolve: Resolve) -> Iterator[Stated]:
+def stated_bounds(condition: exp.Expr | None, resolve: Resolve, calendar: Calendar) -> Iterator[Stated]:
     """What a condition says about the days between columns, and about the slices' edges."""
     for conjunct in conjuncts(condition):
         match conjunct:
             case exp.Between():
-                yield from _compared(exp.GTE, conjunct.this, conjunct.args["low"], resolve)
-                yield from _compared(exp.LTE, conjunct.this, conjunct.args["high"], resolve)
+                yield from _compared(exp.GTE, conjunct.this, conjunct.args["low"], resolve, calendar)
+                yield from _compared(exp.LTE, conjunct.this, conjunct.args["high"], resolve, calendar)
             case exp.NullSafeEQ():
                 # rows without a day are in no slice, so here it is an equality
-                yield from _compared(exp.EQ, conjunct.this, conjunct.expression, resolve)
+                yield from _compared(exp.EQ, conjunct.this, conjunct.expression, resolve, calendar)
             case exp.EQ() | exp.GT() | exp.GTE() | exp.LT() | exp.LTE():
-                yield from _compared(type(conjunct), conjunct.this, conjunct.expression, resolve)
+                yield from _compared(type(conjunct), conjunct.this, conjunct.expression, resolve, calendar)
 
 
 def equated(pairs: Iterable[tuple[Field, Field]]) -> list[Stated]:
@@ -69,8 +113,10 @@ def equated(pairs: Iterable[tuple[Field, Field]]) -> list[Stated]:
     return [Stated(condition=Bound(earlier=a, later=b, gap=Gap(low=0, high=0))) for a, b in pairs]
 
 
-def _compared(kind: type[exp.Expr], left: exp.Expr, right: exp.Expr, resolve: Resolve) -> Iterator[Stated]:
-    ours, theirs = _moment(left, resolve), _moment(right, resolve)
+def _compared(
+    kind: type[exp.Expr], left: exp.Expr, right: exp.Expr, resolve: Resolve, calendar: Calendar
+) -> Iterator[Stated]:
+    ours, theirs = _moment(left, resolve, calendar), _moment(right, resolve, calendar)
     if ours is None or theirs is None:
         return
     if isinstance(ours.base, exp.Placeholder):
@@ -110,30 +156,36 @@ def _slice_bound(kind: type[exp.Expr], field: Field, parameter: str, days: int) 
     return SliceBound(field=field, is_start=parameter.startswith("start"), gap=gap)
 
 
-def _moment(node: exp.Expr, resolve: Resolve) -> _Moment | None:
+def _moment(node: exp.Expr, resolve: Resolve, calendar: Calendar) -> _Moment | None:
+    day = calendar.day_of(node)
+    if day is not None:
+        return _moment(day, resolve, calendar)
     match node:
         case exp.Paren():
-            return _moment(node.this, resolve)
+            return _moment(node.this, resolve, calendar)
         case exp.Column():
             field = resolve(node)
             return None if field is None else _Moment(base=field, days=0)
         case exp.Placeholder() if node.name in SLICE_PARAMETERS:
-            return _Moment(base=node, days=0)
+            is_edge = calendar.counts_days or node.name.endswith("_ts")
+            return _Moment(base=node, days=0) if is_edge else None
+        case _ if not calendar.counts_days:
+            return None
         case exp.TsOrDsAdd() | exp.TimestampAdd() | exp.DateAdd():
-            return _shifted(node.this, _days_in_unit(node.expression, node.args.get("unit")), resolve)
+            return _shifted(node.this, _days_in_unit(node.expression, node.args.get("unit")), resolve, calendar)
         case exp.Add():
             days = whole_days(node.expression)
             if days is not None:
-                return _shifted(node.this, days, resolve)
-            return _shifted(node.expression, whole_days(node.this), resolve)
+                return _shifted(node.this, days, resolve, calendar)
+            return _shifted(node.expression, whole_days(node.this), resolve, calendar)
         case exp.Sub():
             days = whole_days(node.expression)
-            return None if days is None else _shifted(node.this, -days, resolve)
+            return None if days is None else _shifted(node.this, -days, resolve, calendar)
     return None
 
 
-def _shifted(node: exp.Expr, days: int | None, resolve: Resolve) -> _Moment | None:
-    moment = _moment(node, resolve) if days is not None else None
+def _shifted(node: exp.Expr, days: int | None, resolve: Resolve, calendar: Calendar) -> _Moment | None:
+    moment = _moment(node, resolve, calendar) if days is not None else None
     return None if moment is None else moment.later_by(days)
 
 

@@ -10,7 +10,7 @@ from math import inf
 from sqlglot import exp
 
 from retcon.project.sql.columns import is_parenthesised, source_alias
-from retcon.project.sql.comparisons import Stated, equated, stated_bounds
+from retcon.project.sql.comparisons import Calendar, Stated, equated, stated_bounds
 from retcon.project.sql.relations import JoinKind, Objection, Relation, Rows, Scope, Source, folded, joined
 from retcon.project.sql.spans import Bound, Field, Gaps, SliceBound, Span
 
@@ -78,6 +78,7 @@ class BodyReader:
     scope: Scope
     relation_of: Callable[[exp.Expr], Relation]
     new_id: Callable[[], int]
+    calendar: Calendar
     laterals: list[exp.Lateral] = field(default_factory=list)
     clashes: list[Clash] = field(default_factory=list)
 
@@ -86,7 +87,7 @@ class BodyReader:
         for view in select.args.get("laterals") or ():
             self._source(view)
         pairs = list(_pairs(tree)) if tree else []
-        where = tuple(stated_bounds(select.args.get("where"), self.scope.field_of))
+        where = tuple(stated_bounds(select.args.get("where"), self.scope.field_of, self.calendar))
         # after a RIGHT or FULL JOIN, WHERE no longer speaks about what the joins before it have read
         turns = any(pair.kind.preserves_right for pair in pairs)
         filters = () if turns or tree is None else (*_inner_bounds(tree), *_bounds(where))
@@ -138,7 +139,7 @@ class BodyReader:
             is_unclear = not kind.is_inner and any(s.relation.names is None for s in (*ours, *theirs))
         merges = tuple(self._merged(name, ours, theirs, kind) for name in names)
         pairs = [(merge.left, merge.right) for merge in merges]
-        stated = (*stated_bounds(join.args.get("on"), self.scope.field_of), *equated(pairs))
+        stated = (*stated_bounds(join.args.get("on"), self.scope.field_of, self.calendar), *equated(pairs))
         return Pair(left=left, right=right, join=join, kind=kind, stated=stated, merges=merges, is_unclear=is_unclear)
 
     def _merged(self, name: str, left: Sequence[Source], right: Sequence[Source], kind: JoinKind) -> Merge:
