@@ -213,7 +213,8 @@ def test_pandas_functions_work(python_shop: Shop) -> None:
     )
     body = (
         'more = chosen.withColumn("next", plus("order_id"))\n'
-        '    ranks = more.groupBy("d").applyInPandas(ranked, more.schema.add("n", "long"))\n'
+        '    named = "d DATE, order_id BIGINT, customer STRING, next BIGINT, n BIGINT"\n'
+        '    ranks = more.groupBy("d").applyInPandas(ranked, named)\n'
         "    return ranks.mapInPandas(louder, ranks.schema)"
     )
     one(shop, body, head="from lib.pandas_fx import louder, plus, ranked", keys=", sliceable=True")

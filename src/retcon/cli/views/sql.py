@@ -15,6 +15,8 @@ from retcon.core.models import Input, Model
 from retcon.core.queries import quoted, quoted_name, text_literal
 from retcon.core.slices import SliceSet
 
+_BOUNDS = ("start_date", "end_date", "start_ts", "end_ts", "run_ts")
+
 
 @dataclass(frozen=True, kw_only=True)
 class RenderedInput:
@@ -55,7 +57,7 @@ def rendering_text(rendering: Rendering) -> Text:
     lines.append(Text())
     for key, value in sorted(rendering.parameters.items()):
         note = ", the moment when staging begins" if key == "run_ts" else ""
-        lines.append(_comment(f"bound: :{key} = {sql_value(value)}{note}"))
+        lines.append(_comment(f"bound: {_bound_name(rendering.model, key)} = {sql_value(value)}{note}"))
     if rendering.output_filter is not None:
         lines.append(_comment(f"more is read than is written: of the result, {rendering.output_filter} is kept"))
     if rendering.model.is_python:
@@ -63,6 +65,12 @@ def rendering_text(rendering: Rendering) -> Text:
         lines.append(_comment(f"{rendering.model.function} of {rendering.model.path} is called with {frames}"))
     lines.append(Text(rendering.text.strip()))
     return Text("\n").join(lines)
+
+
+def _bound_name(model: Model, key: str) -> str:
+    if not model.is_python:
+        return f":{key}"
+    return f"run.{key}" if key in _BOUNDS else f'run.params["{key}"]'
 
 
 def _head(rendering: Rendering) -> Iterator[Text]:
