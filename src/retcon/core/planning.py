@@ -12,8 +12,9 @@ from retcon.core.intervals import Interval, midnight
 from retcon.core.models import Input, Model, OnChange
 from retcon.core.plans import Origin, Outside, PlannedInput, PlannedModel, Role
 from retcon.core.projects import Limits, Source
+from retcon.core.promises import promises
 from retcon.core.slices import SliceSet
-from retcon.core.tables import TableContents, TableFacts
+from retcon.core.tables import TableContents, TableFacts, Told
 from retcon.core.waves import cut_waves
 from retcon.errors import BadArguments, Refused
 
@@ -195,24 +196,28 @@ def _plan_input(i: Input, slices: SliceSet, scope: Scope, graph: Graph, world: W
     reads = None if i.time is None else i.read_by(slices)
     content = held.of(None if reads is None else reads - scope.slices.get(i.table, SliceSet(slices.grain)))
     amount = held.of(reads)
-    missing = None
-    if reads is not None:
+    missing = None if reads is None else SliceSet(slices.grain)
+    if reads is not None and held.tells_slices:
         # Of a model, what was published empty is there too: nothing of it is missing.
         known = (world.published.get(i.table), scope.slices.get(i.table))
         there = SliceSet.of(slices.grain, (o for some in (held.present, *known) if some for o in some.ordinals))
-        missing = (reads - there) | _expired(i.table, reads, world, now)
+        missing = reads - there
+    if reads is not None and missing is not None:
+        missing |= _expired(i.table, reads, world, now)
+    source = world.sources.get(i.table)
     return PlannedInput(
         name=i.name,
         table=i.table,
         origin=origin,
         slices=reads,
         snapshot_id=facts.snapshot_id if facts is not None else None,
-        files=amount.files,
-        rows=amount.rows,
-        bytes=amount.bytes,
-        content=content.digest,
+        files=None if held.told is Told.NOTHING else amount.files,
+        rows=amount.rows if held.told is Told.ROWS else None,
+        bytes=None if held.told is Told.NOTHING else amount.bytes,
+        content=content.digest if held.tells_changes else "",
         missing=missing,
         null_rows=held.null_rows,
+        format=source.format if source is not None else None,
     )
 
 
@@ -288,7 +293,9 @@ def notes_of(models: Iterable[PlannedModel], graph: Graph, interval: Interval, w
                 notes.append(f"{i.table} has no data for {_abridged(i.missing)}: allowed by --allow-missing-source")
             if i.null_rows:
                 notes.append(f"{i.table}: {i.null_rows:,} rows without a time are in no slice")
-            if held is not None and i.slices is not None and not held.is_exact:
+            if i.format is not None:
+                notes += promises(world.sources[i.table], held, by_slices=i.slices is not None)
+            elif held is not None and i.slices is not None and not held.is_exact:
                 notes.append(f"{i.table} isn't partitioned by its time: rows and bytes are upper bounds")
     return tuple(dict.fromkeys(notes))
 

@@ -12,6 +12,9 @@ from retcon.errors import Refused
 from retcon.flow.context import Context
 from retcon.flow.standing import standing_at
 
+UNKNOWN = "unknown"
+"""The content of an input whose changes can't be seen: whether a slice is stale by it can't be told."""
+
 
 def consumed_by(run: Run, context: Context) -> tuple[Consumed, ...]:
     """One entry per planned slice and input."""
@@ -51,6 +54,8 @@ def _content(
         # Expired while the run was under way. What was read is staged and proven; what it was can't be named any
         # more, so the slice will count as stale.
         return f"expired:{snapshot_id}"
+    if not held.tells_changes:
+        return UNKNOWN
     if i.time is None:
         return f"files:{held.of(None).digest}"
     reads = i.read_by(slices)

@@ -24,6 +24,7 @@ from retcon.core.runs import (
 )
 from retcon.core.schemas import require_same_types
 from retcon.core.slices import SliceSet
+from retcon.core.tables import Told
 from retcon.errors import Fault, Interrupted, RetconError
 from retcon.flow.context import Context, job_of, target_of
 from retcon.flow.ports import Progress
@@ -72,11 +73,13 @@ def stage(run: Run, context: Context) -> Run:
 
 
 def _sized(job: Job, context: Context) -> Job:
-    held = (
-        context.contents(read.table, read.time, job.slices.grain, read.snapshot_id).of(read.slices).bytes
-        for read in job.reads.values()
-    )
-    return replace(job, bytes=sum(held))
+    total = 0
+    for read in job.reads.values():
+        held = context.contents(read.table, read.time, job.slices.grain, read.snapshot_id)
+        if held.told is Told.NOTHING:
+            return job
+        total += held.of(read.slices).bytes
+    return replace(job, bytes=total)
 
 
 def _waves(run: Run) -> list[tuple[PlannedModel, int, SliceSet]]:
@@ -244,6 +247,8 @@ def _evidence(context: Context, wave: _Wave, scanned: Mapping[str, int] | None) 
     evidence: dict[str, ScanEvidence] = {}
     for read in wave.job.reads.values():
         held = context.contents(read.table, read.time, wave.slices.grain, read.snapshot_id)
+        if held.told is not Told.ROWS:
+            continue  # Spark's metrics don't say which of them a scan of files was of
         before = evidence.get(read.table)
         evidence[read.table] = ScanEvidence(
             input=read.table,

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import DataFrame, SparkSession
 
 from retcon.core.jobs import Job, Read
+from retcon.core.projects import Source
 from retcon.core.queries import patched, quoted_name
 from retcon.core.schemas import TIME_TYPES
 from retcon.errors import Refused
+from retcon.lakehouse.foreign_reads import MARK, has_mark, read_foreign
 from retcon.lakehouse.predicates import slice_predicate
 from retcon.lakehouse.sessions import first_line
-
-MARK = "retcon"
-"""Every scoped read carries this option; after analysis a read without it is refused."""
 
 _HARMLESS = ("OneRowRelation", "LocalRelation", "Range", "CTERelationRef")
 
@@ -24,12 +23,15 @@ _HARMLESS = ("OneRowRelation", "LocalRelation", "Range", "CTERelationRef")
 class ScopedReads:
     """Builds the frames that jobs compute on."""
 
-    def __init__(self, spark: SparkSession, catalog: str) -> None:
+    def __init__(self, spark: SparkSession, catalog: str, foreign: Mapping[str, Source] | None = None) -> None:
         self._spark = spark
         self._catalog = catalog
+        self._foreign = foreign or {}
 
     def frame(self, read: Read) -> DataFrame:
         """The rows of one scoped read."""
+        if read.table in self._foreign:
+            return self._cut(read_foreign(self._spark, self._foreign[read.table], read.snapshot_id), read)
         reader = self._spark.read.option(MARK, "1")
         if read.snapshot_id is not None:
             reader = reader.option("versionAsOf", str(read.snapshot_id))
@@ -37,6 +39,9 @@ class ScopedReads:
         if read.snapshot_id is None:
             # A table without a snapshot can't be pinned: whatever lands in it meanwhile isn't read.
             return frame.filter("false")
+        return self._cut(frame, read)
+
+    def _cut(self, frame: DataFrame, read: Read) -> DataFrame:
         if read.slices is None or read.time is None:
             return frame
         return frame.filter(slice_predicate(read.time, self._time_type(frame, read), read.slices))
@@ -82,8 +87,7 @@ def _require_marks(frame: DataFrame, job: Job) -> None:
     """Fail closed: nothing that isn't a scoped read may feed the result."""
     for leaf in _leaves(frame):
         kind = leaf.getClass().getSimpleName()
-        is_scoped = kind == "DataSourceV2Relation" and leaf.options().get(MARK) == "1"
-        if not is_scoped and kind not in _HARMLESS:
+        if not has_mark(leaf) and kind not in _HARMLESS:
             name = leaf.name() if kind == "DataSourceV2Relation" else leaf.simpleString(80)
             raise Refused(
                 f"{job.model.path}: the query reads {name} past its declared inputs",

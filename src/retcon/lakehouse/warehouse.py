@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from pyspark.sql import SparkSession
 
+from retcon.core.projects import Source
 from retcon.lakehouse.measuring import Measuring
 from retcon.lakehouse.publishing import Publishing
 from retcon.lakehouse.scoped_reads import ScopedReads
 from retcon.lakehouse.staging import Staging
+from retcon.lakehouse.windows import Windows
 
 
 class SparkWarehouse:
     """Everything that reads or writes rows."""
 
-    def __init__(self, spark: SparkSession, catalog: str) -> None:
+    def __init__(self, spark: SparkSession, catalog: str, foreign: Mapping[str, Source]) -> None:
         self._spark = spark
-        reads = ScopedReads(spark, catalog)
+        reads = ScopedReads(spark, catalog, foreign)
+        windows = Windows(reads)
         staging = Staging(spark, catalog, reads)
         measuring = Measuring(reads)
         publishing = Publishing(spark, staging)
@@ -23,6 +28,7 @@ class SparkWarehouse:
         self.make_table = staging.make_table
         self.open_branch = staging.open_branch
         self.stage = staging.stage
+        self.windows = windows.windows
         self.measure = measuring.measure
         self.duplicates = measuring.duplicates
         self.differs_alone = measuring.differs_alone

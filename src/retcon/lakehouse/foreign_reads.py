@@ -1,0 +1,84 @@
+"""Reading what isn't Iceberg, and the mark by which every scoped read is known."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import AnalysisException, ParseException, PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from retcon.core.projects import Source
+from retcon.core.promises import JDBC
+from retcon.core.queries import quoted
+from retcon.errors import Fault, Refused
+from retcon.lakehouse.sessions import first_line
+
+MARK = "retcon"
+"""Every scoped read carries this option; after analysis a read without it is refused."""
+
+# Wrong values must fail, not become NULL, and a file whose header isn't as declared must not be read by position.
+_STRICT = {"mode": "FAILFAST"}
+_DEFAULTS: Mapping[str, Mapping[str, str]] = {
+    "csv": {**_STRICT, "header": "true", "enforceSchema": "false"},
+    "json": _STRICT,
+}
+
+
+def read_foreign(spark: SparkSession, source: Source, version: int | None) -> DataFrame:
+    """The rows of a source that isn't in the catalog, as they are now (of a Delta table, at a version)."""
+    assert source.format is not None
+    columns = ", ".join(f"{quoted(name)} {kind}" for name, kind in source.columns)
+    reader = spark.read.format(source.format)
+    for key, value in {**_DEFAULTS.get(source.format, {}), **source.options, MARK: "1"}.items():
+        reader = reader.option(key, value)
+    if version is not None:
+        reader = reader.option("versionAsOf", str(version))
+    try:
+        if source.format == JDBC:
+            return (reader.option("customSchema", columns) if columns else reader).load()
+        reader = reader.schema(columns) if columns else reader
+        # Said outright, since a cluster's default file system may be another one.
+        return reader.load(f"file://{source.local_path}" if source.local_path is not None else source.path)
+    except (AnalysisException, ParseException) as error:
+        raise Refused(
+            f"{source.name} ({source.format}) can't be read: {_without_secrets(error, source)}",
+            state="nothing was staged; production is untouched",
+            next=f"correct `sources.{source.name}` in retcon.yaml",
+        ) from None
+    except (PySparkException, Py4JJavaError) as error:
+        raise Fault(
+            f"{source.name} ({source.format}) can't be read: {_without_secrets(error, source)}",
+            state="nothing was staged; production is untouched",
+            next=f"is it there and does it answer? check `sources.{source.name}` in retcon.yaml, then apply again",
+            retryable=True,
+        ) from None
+
+
+def _without_secrets(error: BaseException, source: Source) -> str:
+    if isinstance(error, Py4JJavaError):
+        text = first_line(RuntimeError(str(error.java_exception.toString())))
+    else:
+        text = first_line(error)
+    for secret in sorted(source.secrets, key=len, reverse=True):
+        text = text.replace(secret, "…") if secret else text
+    return text
+
+
+def has_mark(leaf: Any) -> bool:
+    """Is this leaf of an analysed plan a scoped read?"""
+    kind = leaf.getClass().getSimpleName()
+    if kind == "DataSourceV2Relation":
+        return bool(leaf.options().get(MARK) == "1")
+    if kind != "LogicalRelation":
+        return False
+    relation = leaf.relation()
+    match relation.getClass().getSimpleName():
+        case "HadoopFsRelation":
+            found = relation.options().get(MARK)
+        case "JDBCRelation":
+            found = relation.jdbcOptions().parameters().get(MARK)
+        case _:
+            return False
+    return bool(found.isDefined() and found.get() == "1")
