@@ -9,6 +9,7 @@ from enum import StrEnum
 from retcon.core.gates import EMPTY, OUTSIDE_SCOPE, PARITY, SCHEMA, Gate
 from retcon.core.queries import Batching, Query
 from retcon.core.slices import Grain, SliceSet
+from retcon.core.validity import Validity, gate_name
 
 
 class OnChange(StrEnum):
@@ -38,6 +39,7 @@ class Input:
     lookahead: int = 0
     key: str | None = None
     on_change: OnChange = OnChange.IGNORE
+    valid: Validity | None = None
 
     def read_by(self, slices: SliceSet) -> SliceSet:
         """The input's slices that these slices of the model read."""
@@ -106,7 +108,8 @@ class Model:
         """Every gate that will be judged: the declared ones, and those that always are."""
         declared = (gate.name for gate in self.gates)
         parity = () if self.nondeterministic else (PARITY,)
-        return (*declared, SCHEMA, OUTSIDE_SCOPE, EMPTY, *parity)
+        valid = (gate_name(i.name) for i in self.inputs if i.valid is not None)
+        return (*declared, SCHEMA, OUTSIDE_SCOPE, EMPTY, *parity, *valid)
 
     @property
     def needs_contiguous_waves(self) -> bool:

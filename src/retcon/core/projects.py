@@ -85,7 +85,7 @@ class Settings:
     consumers: Mapping[str, Consumer] = field(default_factory=dict)
     environments: Mapping[str, str] = field(default_factory=dict)
     fingerprint: str = ""
-    """Of what changes results: time zone, params, Spark's conf and foreign sources as written, secrets not filled in."""
+    """Of what changes results: time zone, params, Spark's conf and foreign sources, secrets not filled in."""
 
     @property
     def foreign(self) -> Mapping[str, Source]:

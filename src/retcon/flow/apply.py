@@ -17,7 +17,6 @@ from retcon.flow.publish import publish
 from retcon.flow.stage import stage
 from retcon.flow.still_fits import require_same_files, require_unchanged_code, require_unchanged_inputs
 
-
 _READING = (RunState.STAGING, RunState.PAUSED, RunState.STAGED, RunState.PROVING, RunState.FAILED)
 """What comes next reads inputs again; a publish looks by itself."""
 

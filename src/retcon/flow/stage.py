@@ -27,6 +27,7 @@ from retcon.core.slices import SliceSet
 from retcon.core.tables import Told
 from retcon.errors import Fault, Interrupted, RetconError
 from retcon.flow.context import Context, job_of, target_of
+from retcon.flow.judge_inputs import judge_inputs
 from retcon.flow.ports import Progress
 from retcon.flow.still_fits import require_unchanged_inputs
 
@@ -58,9 +59,11 @@ def stage(run: Run, context: Context) -> Run:
         run = context.record(run, Resumed(to=RunState.STAGING))
     done = {(w.model, w.wave) for w in context.ledger.waves(run.id) if w.state is WaveState.DONE}
     tally = _Tally(run, context, already=sum(len(s) for m, n, s in _waves(run) if (m.name, n) in done))
+    own = {planned.name for planned in run.plan.models}
     for planned in run.plan.models:
         snapshots = context.snapshots(run)
         model = context.model(planned)
+        run = judge_inputs(run, (planned,), own, snapshots, context)
         waves = [
             _Wave(
                 planned=p, number=n, slices=s, job=_sized(job_of(run, model, s, snapshots, context, f"w{n}"), context)
@@ -93,6 +96,7 @@ def _open_tables(run: Run, context: Context) -> Run:
     pins = {table: facts.snapshot_id for table in sorted(read) if (facts := context.tables.facts(table)) is not None}
     # What was compared when the run was opened may have changed while Spark started; what is pinned is what counts.
     require_unchanged_inputs(run.plan, context.project, context.tables, pins)
+    run = judge_inputs(run, run.plan.models, read, pins, context)
     run_ts = context.clock().isoformat()
     tables: list[RunTable] = []
     bases: dict[str, int | None] = {}

@@ -59,7 +59,7 @@ def require_same_files(plan: Plan, project: Project, tables: Tables) -> None:
             if changed:
                 raise Refused(
                     f"{i.table} ({i.format}) changed since plan {plan.id} was made: {changed}",
-                    state="nothing was published; some of what is staged may be from before the change, some from after",
+                    state="nothing was published; what is staged may be from before the change and from after it",
                     next=f"`retcon plan --refresh backfills/{plan.id}.yaml` stages it again from what is there now",
                 )
 

@@ -47,7 +47,7 @@ class SourceTables:
             raise Refused(
                 f"{name} is declared in retcon.yaml with `format: {source.format}`, and the catalog has a table {name}",
                 state="nothing was written",
-                next="which of them is meant can't be told: rename the source, and the input of the models that read it",
+                next="which of them is meant can't be told: rename the source, here and where models read it",
             )
         if source.local_path is not None and not Path(source.local_path).exists():
             return None

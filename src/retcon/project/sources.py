@@ -84,7 +84,9 @@ def _check_foreign(keys: SourceKeys) -> None:
         raise Objection("needs a `path`", remedy="a file or folder, relative to retcon.yaml, or a URI")
     if keys.format in _UNTYPED and not keys.columns:
         # What Spark infers changes with the files that happen to be there, and results with it.
-        raise Objection(f"needs `columns`: {keys.format} has no types of its own", remedy="write `columns: {name: type}`")
+        raise Objection(
+            f"needs `columns`: {keys.format} has no types of its own", remedy="write `columns: {name: type}`"
+        )
     if keys.format == DELTA and keys.columns:
         raise Objection("can't have `columns`: a Delta table has its own")
 
