@@ -80,6 +80,7 @@ def _rendering(workspace: Workspace, model: Model, interval: Interval) -> Render
                 filter=_filter(read, column.type if column is not None else "date"),
                 exists=facts[i.table] is not None,
                 is_model=i.table in workspace.project.graph.models,
+                source=workspace.project.settings.foreign.get(i.table),
             )
         )
     bound = parameters_of(waves[0], workspace.project.settings.params, run_ts=workspace.clock())

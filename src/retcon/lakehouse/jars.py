@@ -63,7 +63,7 @@ def _resolve(folder: Path, packages: Sequence[str], environ: Mapping[str, str]) 
                 break
             if attempt == _TRIES:
                 raise Fault(
-                    f"the jars for {'Delta' if packages == DELTA_PACKAGES else 'Iceberg'} could not be fetched ({_last_line(output)})",
+                    f"the jars for {_what(packages)} could not be fetched ({_last_line(output)})",
                     state="Spark was not started; nothing was written",
                     next="the first start needs the network (later ones don't): check it, or a proxy, and try again",
                     retryable=True,
@@ -77,6 +77,10 @@ def _resolve(folder: Path, packages: Sequence[str], environ: Mapping[str, str]) 
                 raise
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _what(packages: Sequence[str]) -> str:
+    return "Delta" if packages == DELTA_PACKAGES else "Iceberg"
 
 
 def _run_resolver(scratch: Path, packages: Sequence[str], environ: Mapping[str, str]) -> str:
