@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
@@ -10,7 +10,7 @@ from pyspark.errors import AnalysisException, ParseException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from retcon.core.projects import Source
-from retcon.core.promises import JDBC
+from retcon.core.promises import DELTA, JDBC
 from retcon.core.queries import quoted
 from retcon.errors import Fault, Refused
 from retcon.lakehouse.sessions import first_line
@@ -40,7 +40,8 @@ def read_foreign(spark: SparkSession, source: Source, version: int | None) -> Da
             return (reader.option("customSchema", columns) if columns else reader).load()
         reader = reader.schema(columns) if columns else reader
         # Said outright, since a cluster's default file system may be another one.
-        return reader.load(f"file://{source.local_path}" if source.local_path is not None else source.path)
+        frame = reader.load(f"file://{source.local_path}" if source.local_path is not None else source.path)
+        return _tagged(frame) if source.format == DELTA else frame
     except (AnalysisException, ParseException) as error:
         raise Refused(
             f"{source.name} ({source.format}) can't be read: {_without_secrets(error, source)}",
@@ -66,13 +67,32 @@ def _without_secrets(error: BaseException, source: Source) -> str:
     return text
 
 
-def has_mark(leaf: Any) -> bool:
+def leaves_of(plan: Any) -> Iterator[Any]:
+    """The leaves of a plan, without those of its subqueries."""
+    leaves = plan.collectLeaves()
+    return (leaves.apply(i) for i in range(leaves.size()))
+
+
+def _tagged(frame: DataFrame) -> DataFrame:
+    """Delta puts its own relation in place of the one that was read, and drops the options; a tag stays on the leaf."""
+    for leaf in leaves_of(frame._jdf.queryExecution().analyzed()):
+        leaf.setTagValue(_tag(frame.sparkSession), "1")
+    return frame
+
+
+def _tag(spark: SparkSession) -> Any:
+    return spark._jvm.org.apache.spark.sql.catalyst.trees.TreeNodeTag(MARK)  # type: ignore[union-attr] # it is live
+
+
+def has_mark(leaf: Any, spark: SparkSession) -> bool:
     """Is this leaf of an analysed plan a scoped read?"""
     kind = leaf.getClass().getSimpleName()
     if kind == "DataSourceV2Relation":
         return bool(leaf.options().get(MARK) == "1")
     if kind != "LogicalRelation":
         return False
+    if leaf.getTagValue(_tag(spark)).isDefined():
+        return True
     relation = leaf.relation()
     match relation.getClass().getSimpleName():
         case "HadoopFsRelation":

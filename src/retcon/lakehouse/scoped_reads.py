@@ -13,7 +13,7 @@ from retcon.core.projects import Source
 from retcon.core.queries import patched, quoted_name
 from retcon.core.schemas import TIME_TYPES
 from retcon.errors import Refused
-from retcon.lakehouse.foreign_reads import MARK, has_mark, read_foreign
+from retcon.lakehouse.foreign_reads import MARK, has_mark, leaves_of, read_foreign
 from retcon.lakehouse.predicates import slice_predicate
 from retcon.lakehouse.sessions import first_line
 
@@ -87,7 +87,7 @@ def _require_marks(frame: DataFrame, job: Job) -> None:
     """Fail closed: nothing that isn't a scoped read may feed the result."""
     for leaf in _leaves(frame):
         kind = leaf.getClass().getSimpleName()
-        if not has_mark(leaf) and kind not in _HARMLESS:
+        if not has_mark(leaf, frame.sparkSession) and kind not in _HARMLESS:
             name = leaf.name() if kind == "DataSourceV2Relation" else leaf.simpleString(80)
             raise Refused(
                 f"{job.model.path}: the query reads {name} past its declared inputs",
@@ -102,8 +102,7 @@ def _leaves(frame: DataFrame) -> Iterator[Any]:
     subqueries = plan.subqueriesAll()
     plans += [subqueries.apply(i) for i in range(subqueries.size())]
     for each in plans:
-        leaves = each.collectLeaves()
-        yield from (leaves.apply(i) for i in range(leaves.size()))
+        yield from leaves_of(each)
 
 
 def _without_view_names(message: str, views: dict[str, str]) -> str:

@@ -6,7 +6,7 @@ from datetime import date, datetime
 from functools import partial
 from typing import Annotated
 
-from pydantic import BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from retcon.core.models import Input, OnChange, Replay, Slicing
 from retcon.core.slices import Grain
@@ -60,12 +60,18 @@ class SlicesKeys(Shape):
         return Slicing(by=self.by, every=Grain(self.every), start=self.start)
 
 
+def _not_empty(columns: list[str]) -> list[str]:
+    if not columns:
+        raise Objection("can't be empty", remedy="name the columns that say whose window it is")
+    return columns
+
+
 class ValidKeys(Shape):
     """The windows in which the rows of a history hold."""
 
     start: Text = Field(alias="from")
     end: Text = Field(alias="to")
-    key: Annotated[Texts, Field(min_length=1)]
+    key: Annotated[Texts, AfterValidator(_not_empty)]
     gaps: Annotated[str, one_of("warn", "fail", "allow")] = "warn"
 
     def validity(self) -> Validity:
