@@ -362,7 +362,7 @@ sources:
   raw.files: {format: csv, path: data/x, columns: {a: int, b: date}, options: {sep: ";", header: true}}
   raw.away: {format: parquet, path: "s3a://bucket/x"}
   raw.here: {format: orc, path: "file:///data/x"}
-  raw.base: {format: jdbc, options: {url: "jdbc:x", dbtable: t, password: "${PW}"}}
+  raw.base: {format: jdbc, options: {url: "jdbc:x?p=${PW}&q=1", dbtable: t, password: "${PW}"}}
 """
 
 
@@ -375,7 +375,7 @@ def test_sources_that_arent_iceberg_are_read_with_their_paths_resolved_and_their
     assert (away.path, away.local_path) == ("s3a://bucket/x", None)
     assert here.local_path == "/data/x"
     assert base.options["password"] == "hush-hush"
-    assert base.secrets == {"hush-hush"}
+    assert base.secrets == {"hush-hush", "jdbc:x?p=hush-hush&q=1"}
     assert "hush-hush" not in repr(settings)
 
 

@@ -70,7 +70,8 @@ def _changed_files(plan: Plan, i: PlannedInput, time: str | None, tables: Tables
         return "it is gone"
     if not i.content:
         return ""
-    held = tables.contents(i.table, time=time, grain=plan.models[0].slices.grain, snapshot_id=None)
+    grain = i.slices.grain if i.slices is not None else plan.models[0].slices.grain
+    held = tables.contents(i.table, time=time, grain=grain, snapshot_id=None)
     is_same = held.of(i.slices).digest == i.content
     return "" if is_same else "files that it reads were added, removed or rewritten"
 

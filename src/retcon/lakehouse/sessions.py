@@ -62,7 +62,7 @@ def start_session(settings: Settings, environ: Mapping[str, str]) -> SparkSessio
         ) from error
     conf = {**_defaults(settings, jars), **catalog_conf(settings.catalog), **settings.spark.conf}
     if reads_delta:
-        conf = {**conf, **_DELTA_CATALOG, _EXTENSIONS: f"{conf[_EXTENSIONS]},{_DELTA_EXTENSION}"}
+        conf = {**_DELTA_CATALOG, **conf, _EXTENSIONS: f"{conf[_EXTENSIONS]},{_DELTA_EXTENSION}"}
     conf[_JAVA_OPTIONS] = (
         f"-Dlog4j2.configurationFile={log_settings.as_uri()} {settings.spark.conf.get(_JAVA_OPTIONS, '')}".strip()
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os.path
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -65,9 +65,18 @@ def source_of(name: str, keys: SourceKeys, root: Path, written: Mapping[str, obj
         format=keys.format,
         path=_path(keys.path, root) if keys.path is not None else None,
         options=keys.options,
-        secrets=frozenset(keys.options[key] for key, text in written.items() if "${" in str(text)),
+        secrets=frozenset(part for key, text in written.items() for part in _secrets(str(text), keys.options[key])),
         columns=tuple(keys.columns.items()),
     )
+
+
+def _secrets(written: str, filled_in: str) -> Iterator[str]:
+    """What a text got from the environment, by itself and with what stands around it."""
+    if "${" in written:
+        yield filled_in
+        around = re.sub(r"\\\$\\\{\w+\\\}", "(.+)", re.escape(written))
+        found = re.fullmatch(around, filled_in, re.DOTALL)
+        yield from found.groups() if found is not None else ()
 
 
 def _check_foreign(keys: SourceKeys) -> None:

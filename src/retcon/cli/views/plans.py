@@ -145,7 +145,8 @@ def _footer(plan: Plan, file: str | None) -> Iterator[tuple[str, RenderableType]
     most = plan.limits
     amounts = [f"{count(plan.slices)} of at most {count(most['slices'])} slices" if "slices" in most else ""]
     amounts.append(counted(plan.waves, "wave"))
-    read = f"reads {count(plan.rows)} rows, {size(plan.bytes)}"
+    is_whole = all(i.rows is not None for model in plan.models for i in model.inputs)
+    read = f"reads {'' if is_whole else 'at least '}{count(plan.rows)} rows, {size(plan.bytes)}"
     amounts.append(read + (f" of at most {size(most['bytes'])}" if "bytes" in most else ""))
     yield "estimate", "; ".join(filter(None, amounts))
     yield "publish", guarantee(len(plan.models))

@@ -76,7 +76,7 @@ def _head(rendering: Rendering) -> Iterator[Text]:
 
 def _view(each: RenderedInput, catalog: str) -> Iterator[Text]:
     if each.source is not None:
-        yield _comment(f"{each.source.name}: {promise_of(each.source)}")
+        yield _comment(f"{each.source.name} ({each.source.format}): {promise_of(each.source)}")
     elif each.read.snapshot_id is None:
         missing = "has no snapshot yet" if each.exists else "isn't in the catalog yet"
         remedy = "; planned together, it is read from the run's own branch" if each.is_model else ""
@@ -84,7 +84,7 @@ def _view(each: RenderedInput, catalog: str) -> Iterator[Text]:
     elif each.is_model:
         yield _comment(f"{each.read.table} as published; restated by the same plan, from the run's own branch")
     version = "" if each.read.snapshot_id is None else f" VERSION AS OF {each.read.snapshot_id}"
-    table = quoted_name(f"{catalog}.{each.read.table}" if each.source is None else f"{each.source.format}.{each.view}")
+    table = quoted_name(each.read.table if each.source is not None else f"{catalog}.{each.read.table}")
     yield Text(f"CREATE TEMPORARY VIEW {quoted(each.view)} AS")
     yield Text(f"SELECT * FROM {table}{version}" + (";" if each.filter is None else ""))
     if each.filter is not None:
