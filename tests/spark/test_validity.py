@@ -32,10 +32,11 @@ def history(shop: Shop) -> Shop:
     (shop.root / "models/mart/revenue.sql").unlink()
     shop.write(MODEL, example)
     shop.sql("CREATE NAMESPACE raw")
-    shop.sql("CREATE TABLE raw.orders (order_id BIGINT, customer_id INT, order_ts TIMESTAMP, amount DECIMAL(12,2)) "
-             "USING iceberg PARTITIONED BY (days(order_ts))")  # fmt: skip
-    shop.sql("INSERT INTO raw.orders SELECT id, CAST(id % 2 AS INT), timestampadd(HOUR, 6 + 12 * (id DIV 2), "
-             "TIMESTAMP '2026-01-01 00:00:00 UTC'), CAST(id AS DECIMAL(12,2)) FROM range(16)")  # fmt: skip
+    shop.sql("CREATE TABLE raw.orders (order_id BIGINT, customer_id INT, order_ts TIMESTAMP, order_date DATE, "
+             "amount DECIMAL(12,2)) USING iceberg PARTITIONED BY (order_date)")  # fmt: skip
+    shop.sql("INSERT INTO raw.orders SELECT id, CAST(id % 2 AS INT), ts, CAST(ts AS DATE), CAST(id AS DECIMAL(12,2)) "
+             "FROM (SELECT id, timestampadd(HOUR, 6 + 12 * (id DIV 2), TIMESTAMP '2026-01-01 00:00:00 UTC') AS ts "
+             "FROM range(16))")  # fmt: skip
     shop.sql("CREATE TABLE raw.customers (customer_id INT, segment STRING, valid_from TIMESTAMP, valid_to TIMESTAMP) "
              "USING iceberg")  # fmt: skip
     shop.sql(f"INSERT INTO raw.customers VALUES {CUSTOMERS}")
