@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from retcon.flow.plan import Planner
     from retcon.flow.ports import Warehouse
     from retcon.flow.tell import Teller
-    from retcon.lakehouse.metadata import IcebergMetadata
+    from retcon.lakehouse.foreign import SourceTables
     from retcon.lakehouse.samples import Samples
     from retcon.ledger.store import SqlLedger
     from retcon.project.plan_files import Asked
@@ -87,10 +87,12 @@ class Workspace:
         return SqlLedger(catalog.uri, catalog.name, migrate=_migrate)
 
     @cached_property
-    def tables(self) -> IcebergMetadata:
+    def tables(self) -> SourceTables:
+        from retcon.lakehouse.foreign import SourceTables
         from retcon.lakehouse.metadata import IcebergMetadata
 
-        return IcebergMetadata(self.outline.settings.catalog)
+        settings = self.outline.settings
+        return SourceTables(IcebergMetadata(settings.catalog), settings.foreign)
 
     @cached_property
     def spark(self) -> SparkSession:
@@ -102,7 +104,8 @@ class Workspace:
     def warehouse(self) -> Warehouse:
         from retcon.lakehouse.warehouse import SparkWarehouse
 
-        return SparkWarehouse(self.spark, self.outline.settings.catalog.name, self.code)
+        settings = self.outline.settings
+        return SparkWarehouse(self.spark, settings.catalog.name, self.code, settings.foreign)
 
     @property
     def planner(self) -> Planner:

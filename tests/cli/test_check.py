@@ -62,7 +62,6 @@ def test_keys_that_come_later_are_shown(retcon: Retcon, bare: Path) -> None:
     assert keys["mart.later", "schedule"] == "*/5 * * * *"
     assert keys["mart.later", "replay.window"] == "90 days"
     assert keys["mart.later", "replay.reprocess"] == "3 days"
-    assert keys["mart.later", "samples"] == "true"
     assert keys["retcon.yaml", "environments"] == "staging: staging_…"
     assert "Accepted, used by a later version" in retcon("check").out
 

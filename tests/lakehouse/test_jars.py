@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -21,7 +21,7 @@ class Resolver:
         self.says = says
         self.calls = 0
 
-    def __call__(self, scratch: Path, _environ: Mapping[str, str]) -> str:
+    def __call__(self, scratch: Path, _packages: Sequence[str], _environ: Mapping[str, str]) -> str:
         count = self.counts[min(self.calls, len(self.counts) - 1)]
         self.calls += 1
         (scratch / "jars").mkdir(exist_ok=True)
@@ -118,8 +118,8 @@ def test_a_resolver_that_breaks_leaves_nothing(
     tmp_path: Path, use: Callable[[Resolver], Resolver], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Breaking(Resolver):
-        def __call__(self, scratch: Path, environ: Mapping[str, str]) -> str:
-            super().__call__(scratch, environ)
+        def __call__(self, scratch: Path, packages: Sequence[str], environ: Mapping[str, str]) -> str:
+            super().__call__(scratch, packages, environ)
             raise KeyboardInterrupt
 
     use(Breaking(len(PACKAGES)))
@@ -130,8 +130,8 @@ def test_a_resolver_that_breaks_leaves_nothing(
 
 def test_a_second_process_that_came_first_is_as_good(tmp_path: Path, use: Callable[[Resolver], Resolver]) -> None:
     class Overtaken(Resolver):
-        def __call__(self, scratch: Path, environ: Mapping[str, str]) -> str:
-            super().__call__(scratch, environ)
+        def __call__(self, scratch: Path, packages: Sequence[str], environ: Mapping[str, str]) -> str:
+            super().__call__(scratch, packages, environ)
             theirs = scratch.parent / folder
             theirs.mkdir()
             (theirs / "theirs.jar").write_text("jar")

@@ -13,6 +13,7 @@ from retcon.core.runs import (
     Consumed,
     Event,
     GateOverridden,
+    InputsJudged,
     Judged,
     Paused,
     PointerSwap,
@@ -181,6 +182,7 @@ def an_event(kind: type[Event], plan: Plan) -> Event:
     examples: dict[type[Event], Event] = {
         RunOpened: opened(plan),
         TablesOpened: tables_opened(plan),
+        InputsJudged: InputsJudged(verdicts=(verdict("valid.raw.customers", kind="valid", failed=True),)),
         WaveStaged: wave_staged(plan, 1),
         WaveFailed: WaveFailed(model=FCT, wave=1, error="executor lost"),
         StagingDone: StagingDone(),

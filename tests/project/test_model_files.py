@@ -396,7 +396,16 @@ def test_a_start_may_be_written_as_text(root: Path) -> None:
     ("inputs", "message"),
     [
         ("{raw.orders: {as_of: slice}}", "`inputs.raw.orders.as_of` isn't supported yet"),
-        ("{raw.orders: {valid: {from: a, to: b}}}", "`inputs.raw.orders.valid` isn't supported yet"),
+        ("{raw.orders: {valid: {from: a, to: b}}}", "the key `inputs.raw.orders.valid.key` is missing"),
+        ("{raw.orders: {valid: {from: a, to: b, key: []}}}", "`inputs.raw.orders.valid.key` can't be empty"),
+        (
+            "{raw.orders: {valid: {from: a, to: b, key: [c], gaps: no}}}",
+            "`inputs.raw.orders.valid.gaps` must be",
+        ),
+        (
+            "{raw.orders: {time: d, valid: {from: a, to: b, key: [c]}}}",
+            "`inputs.raw.orders` has validity windows, and a `time` would leave out those that began earlier",
+        ),
         ("{raw.orders: {tiem: order_date}}", "unknown key `inputs.raw.orders.tiem` — did you mean time?"),
         ("{raw.orders: {time: order_date, lookback: -1}}", "`inputs.raw.orders.lookback` can't be negative"),
         ("{raw.orders: {time: order_date, lookback: 2 months}}", "`inputs.raw.orders.lookback` can't be `2 months`"),

@@ -230,9 +230,35 @@ def test_the_fingerprint_follows_what_changes_results_and_no_secret(root: Path) 
         ("spark: {config: {}}", "unknown key `spark.config` — did you mean conf?"),
         ("zzzzzz: 1", "unknown key `zzzzzz`"),
         ("ledger: {uri: x}", "`ledger` isn't supported yet"),
-        ("sources: {raw.x: {format: csv}}", "`sources.raw.x.format` isn't supported yet"),
-        ("sources: {raw.x: {path: /x}}", "`sources.raw.x.path` isn't supported yet"),
-        ("sources: {raw.x: {options: {a: b}}}", "`sources.raw.x.options` isn't supported yet"),
+        ("sources: {raw.x: {format: cvs, path: /x}}", "`sources.raw.x.format` must be `parquet` or `orc` or `csv`"),
+        ("sources: {raw.x: {format: avro, path: /x}}", "`sources.raw.x.format` must be `parquet` or `orc` or `csv`"),
+        ("sources: {raw.x: {format: csv, path: /x}}", "`sources.raw.x` needs `columns`: csv has no types"),
+        ("sources: {raw.x: {format: parquet}}", "`sources.raw.x` needs a `path`"),
+        ("sources: {raw.x: {path: /x}}", "`sources.raw.x` says where it is, but has no `format`"),
+        ("sources: {raw.x: {options: {a: b}}}", "`sources.raw.x` says where it is, but has no `format`"),
+        (
+            "sources: {raw.x: {format: parquet, path: 'd/*.pq'}}",
+            "`sources.raw.x` can't have any of `*?[]{}` in its path",
+        ),
+        (
+            "sources: {raw.x: {format: parquet, path: d, options: {PathGlobFilter: '*.pq'}}}",
+            "`sources.raw.x` can't have the option `PathGlobFilter`",
+        ),
+        (
+            "sources: {raw.x: {format: delta, path: d, options: {versionAsOf: 3}}}",
+            "`sources.raw.x` can't have the option",
+        ),
+        ("sources: {raw.x: {format: delta, path: d, columns: {a: int}}}", "`sources.raw.x` can't have `columns`"),
+        ("sources: {raw.x: {format: jdbc, path: d}}", "`sources.raw.x` is read by JDBC, which has no `path`"),
+        (
+            "sources: {raw.x: {format: jdbc, options: {url: u}}}",
+            "`sources.raw.x` needs the options `url`, and `dbtable`",
+        ),
+        (
+            "sources: {raw.x: {format: jdbc, options: {url: u, dbtable: t, query: q}}}",
+            "`sources.raw.x` needs the options `url`, and `dbtable` or `query`",
+        ),
+        ("sources: {raw.x: {format: jdbc, options: {url: [u]}}}", "`sources.raw.x.options.url` must be text, a number"),
         ("sources: {orders: {}}", "`sources.orders` must name a table with its namespace, such as `raw.orders`"),
         ("sources: {../../etc/passwd: {}}", "`sources.../../etc/passwd` must be a table such as `raw.orders`"),
         ("sources: [raw.x]", "`sources` must be a mapping of `key: value`, not a list"),
@@ -329,3 +355,39 @@ def test_without_a_file_the_way_out_is_named(root: Path) -> None:
     with pytest.raises(Refused) as caught:
         load_settings(root, {})
     assert caught.value.next.startswith("run `retcon init DIR`, or pass --project")
+
+
+FOREIGN = """\
+sources:
+  raw.files: {format: csv, path: data/x, columns: {a: int, b: date}, options: {sep: ";", header: true}}
+  raw.away: {format: parquet, path: "s3a://bucket/x"}
+  raw.here: {format: orc, path: "file:///data/x"}
+  raw.base: {format: jdbc, options: {url: "jdbc:x?p=${PW}&q=1", dbtable: t, password: "${PW}"}}
+"""
+
+
+def test_sources_that_arent_iceberg_are_read_with_their_paths_resolved_and_their_secrets_known(root: Path) -> None:
+    settings = load(root, MINIMAL + FOREIGN, {"PW": "hush-hush"})
+    files, away, here, base = (settings.foreign[f"raw.{name}"] for name in ("files", "away", "here", "base"))
+    assert (files.path, files.local_path) == (f"{root}/data/x", f"{root}/data/x")
+    assert files.columns == (("a", "int"), ("b", "date"))
+    assert files.options == {"sep": ";", "header": "true"}
+    assert (away.path, away.local_path) == ("s3a://bucket/x", None)
+    assert here.local_path == "/data/x"
+    assert base.options["password"] == "hush-hush"
+    assert base.secrets == {"hush-hush", "jdbc:x?p=hush-hush&q=1"}
+    assert "hush-hush" not in repr(settings)
+
+
+def test_a_new_password_is_the_same_settings_and_another_path_is_not(root: Path) -> None:
+    def made(text: str, password: str) -> str:
+        return load(root, MINIMAL + text, {"PW": password}).fingerprint
+
+    assert made(FOREIGN, "a") == made(FOREIGN, "b")
+    for old, new in (("data/x", "data/y"), ("b: date", "b: string"), ('sep: ";"', 'sep: ","'), ("orc", "parquet")):
+        assert made(FOREIGN, "a") != made(FOREIGN.replace(old, new), "a")
+
+
+def test_the_nearest_format_is_named(root: Path) -> None:
+    found = problem(root, MINIMAL + "sources: {raw.x: {format: parqet, path: x}}\n")
+    assert found.remedy == "did you mean parquet?"

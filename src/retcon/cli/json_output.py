@@ -16,6 +16,7 @@ from retcon.cli.views.projects import CheckReport, next_commands
 from retcon.cli.views.sql import Rendering
 from retcon.core.models import Input, Model, Reach, reach_text
 from retcon.core.plans import Plan, to_document
+from retcon.core.promises import promise_of
 from retcon.core.runs import RecordedVerdict, RecordedWave, Run
 from retcon.errors import ProjectInvalid, RetconError
 from retcon.flow.rollback import Undone
@@ -51,6 +52,7 @@ def check_result(report: CheckReport) -> Json:
         "project": report.project.settings.name,
         "timezone": report.project.settings.timezone,
         "models": [_model(model) for model in report.models],
+        "foreign": [{"name": s.name, "format": s.format, "promise": promise_of(s)} for s in report.foreign],
         "later": [asdict(key) for key in report.later],
     }
 
@@ -87,6 +89,7 @@ def _input(i: Input) -> Json:
         "lookback": _reach(i.lookback),
         "lookahead": _reach(i.lookahead),
         "on_change": i.on_change.value,
+        "valid": None if i.valid is None else asdict(i.valid),
     }
 
 

@@ -83,6 +83,7 @@ def _rendering(workspace: Workspace, model: Model, slices: SliceSet) -> Renderin
                 filter=_filter(read, column.type if column is not None else _guessed(model.grain)),
                 exists=facts[i.table] is not None,
                 is_model=i.table in graph.models,
+                source=workspace.project.settings.foreign.get(i.table),
             )
         )
     bound = parameters_of(waves[0], workspace.project.settings.params, run_ts=workspace.clock())

@@ -11,7 +11,9 @@ from retcon.core.measures import SliceMeasure, TableMeasures
 from retcon.core.slices import Slice
 
 SCHEMA, OUTSIDE_SCOPE, PARITY, EMPTY = "schema", "outside_scope", "parity", "empty"
-NEVER_OVERRIDDEN = frozenset({SCHEMA, OUTSIDE_SCOPE, EMPTY})
+VALID = "valid"
+"""Of validity windows: judged before anything is staged."""
+NEVER_OVERRIDDEN = frozenset({SCHEMA, OUTSIDE_SCOPE, EMPTY, VALID})
 
 
 @dataclass(frozen=True, kw_only=True)

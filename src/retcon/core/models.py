@@ -9,6 +9,7 @@ from enum import StrEnum
 from retcon.core.gates import EMPTY, OUTSIDE_SCOPE, PARITY, SCHEMA, Gate
 from retcon.core.queries import Batching, Query
 from retcon.core.slices import WHOLE, Cut, Grain, SliceSet, Whole
+from retcon.core.validity import Validity, gate_name
 
 Reach = int | timedelta
 """How far around its own slice a model reads: a number of its slices, or a time in whole hours."""
@@ -48,6 +49,7 @@ class Input:
     lookahead: Reach = 0
     key: str | None = None
     on_change: OnChange = OnChange.IGNORE
+    valid: Validity | None = None
 
     def read_by(self, slices: SliceSet, resolution: Grain) -> SliceSet:
         """The input's slices of this grain that these slices of the model read: all that their reach touches."""
@@ -176,7 +178,8 @@ class Model:
         """Every gate that will be judged: the declared ones, and those that always are."""
         declared = (gate.name for gate in self.gates)
         parity = () if self.nondeterministic else (PARITY,)
-        return (*declared, SCHEMA, OUTSIDE_SCOPE, EMPTY, *parity)
+        valid = (gate_name(i.name) for i in self.inputs if i.valid is not None)
+        return (*declared, SCHEMA, OUTSIDE_SCOPE, EMPTY, *parity, *valid)
 
     @property
     def needs_contiguous_waves(self) -> bool:

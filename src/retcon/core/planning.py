@@ -12,8 +12,9 @@ from retcon.core.intervals import Edge, Interval, after, beginning, edge_text, m
 from retcon.core.models import Input, Model, OnChange, reach_text
 from retcon.core.plans import Origin, Outside, PlannedInput, PlannedModel, Role
 from retcon.core.projects import Limits, Source
+from retcon.core.promises import promises
 from retcon.core.slices import WHOLE, Cut, Grain, SliceSet, Whole
-from retcon.core.tables import TableContents, TableFacts
+from retcon.core.tables import TableContents, TableFacts, Told
 from retcon.core.waves import cut_waves
 from retcon.errors import BadArguments, Refused
 
@@ -281,18 +282,21 @@ def _plan_input(
     held = world.contents.get((i.table, i.time if reading else None, cut), TableContents(grain=cut))
     reads = None if reading is None else i.read_by(wanted.slices, reading.resolution)
     amount = held.of(reads)
+    content = held.of(None if reads is None else not_made_here(reads, scope.slices.get(i.table)))
+    source = world.sources.get(i.table)
     return PlannedInput(
         name=i.name,
         table=i.table,
         origin=origin,
         slices=reads,
         snapshot_id=facts.snapshot_id if facts is not None else None,
-        files=amount.files,
-        rows=amount.rows,
-        bytes=amount.bytes,
-        content=held.of(None if reads is None else not_made_here(reads, scope.slices.get(i.table))).digest,
+        files=None if held.told is Told.NOTHING else amount.files,
+        rows=amount.rows if held.told is Told.ROWS else None,
+        bytes=None if held.told is Told.NOTHING else amount.bytes,
+        content=content.digest if held.tells_changes else "",
         missing=None if reading is None or reads is None else _missing(i, reading, reads, wanted, scope, world),
         null_rows=held.null_rows,
+        format=source.format if source is not None else None,
     )
 
 
@@ -311,11 +315,14 @@ def _missing(i: Input, reading: Reading, reads: SliceSet, wanted: Wanted, scope:
     known = [some for some in (world.published.get(i.table), scope.slices.get(i.table)) if some]
     if any(isinstance(some.grain, Whole) for some in known):
         return SliceSet(natural)
+    read = reads.recut(natural)
+    expired = _expired(i.table, read, world, wanted.now)
+    if held is not None and not held.tells_slices:
+        return expired
     there = SliceSet(natural)
     for some in (*known, *([held.present] if held is not None else [])):
         there |= some.recut(natural)
-    read = reads.recut(natural)
-    return ((read - there) - _not_due(natural, wanted)) | _expired(i.table, read, world, wanted.now)
+    return ((read - there) - _not_due(natural, wanted)) | expired
 
 
 def _not_due(natural: Grain, wanted: Wanted) -> SliceSet:
@@ -413,7 +420,9 @@ def notes_of(models: Iterable[PlannedModel], graph: Graph, interval: Interval | 
                 notes.append(f"{i.table} has no data for {_abridged(i.missing)}: allowed by --allow-missing-source")
             if i.null_rows:
                 notes.append(f"{i.table}: {i.null_rows:,} rows without a time are in no slice")
-            if held is not None and not held.is_exact:
+            if i.format is not None:
+                notes += promises(world.sources[i.table], held, by_slices=i.slices is not None)
+            elif held is not None and not held.is_exact:
                 notes.append(f"{i.table} isn't partitioned by {held.grain}: rows and bytes are upper bounds")
             notes += _widened_reads(model, i)
     return tuple(dict.fromkeys(notes))

@@ -58,13 +58,22 @@ class PlannedInput:
     slices: SliceSet | None
     """None: read whole."""
     snapshot_id: int | None
-    files: int
-    rows: int
-    bytes: int
+    files: int | None
+    rows: int | None
+    bytes: int | None
+    """None: can't be told without reading it."""
     content: str
+    """Empty where a change can't be seen."""
     missing: SliceSet | None = None
     """In slices as the input itself is cut, which may be coarser than those read."""
     null_rows: int = 0
+    format: str | None = None
+    """Of a source that isn't an Iceberg table."""
+
+    @property
+    def is_pinned(self) -> bool:
+        """What is read is the same however often and whenever it is read; an Iceberg table without rows is, too."""
+        return self.format is None or self.snapshot_id is not None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,15 +100,15 @@ class PlannedModel:
 
     @property
     def rows(self) -> int:
-        return sum(i.rows for i in self.inputs)
+        return sum(i.rows or 0 for i in self.inputs)
 
     @property
     def bytes(self) -> int:
-        return sum(i.bytes for i in self.inputs)
+        return sum(i.bytes or 0 for i in self.inputs)
 
     @property
     def files(self) -> int:
-        return sum(i.files for i in self.inputs)
+        return sum(i.files or 0 for i in self.inputs)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -238,6 +247,8 @@ def _input_document(planned: PlannedInput) -> Document:
         "name": planned.name,
         "table": planned.table,
         "origin": planned.origin.value,
+        "format": planned.format,
+        "pinned": planned.is_pinned,
         "grain": None if planned.slices is None else str(planned.slices.grain),
         "slices": None if planned.slices is None else planned.slices.text,
         "snapshot": planned.snapshot_id,
@@ -317,6 +328,7 @@ def _input_from(document: Mapping[str, Any], model: Cut) -> PlannedInput:
         content=document["content"],
         missing=None if slices is None else SliceSet.parse(missing, document["missing"]),
         null_rows=document["null_rows"],
+        format=document.get("format"),
     )
 
 

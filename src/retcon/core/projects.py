@@ -40,12 +40,25 @@ class Limits:
 
 @dataclass(frozen=True, kw_only=True)
 class Source:
-    """What the catalog can't know about a table that retcon doesn't write."""
+    """What the catalog can't know about a table that retcon doesn't write; one with a `format` isn't in the catalog."""
 
     name: str
     updated: str | None = None
     key: tuple[str, ...] = ()
     keeps_days: int | None = None
+    format: str | None = None
+    path: str | None = None
+    """An absolute path of this machine, or a URI."""
+    options: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """For Spark's reader, with secrets filled in: never printed, never recorded."""
+    secrets: frozenset[str] = field(default=frozenset(), repr=False)
+    """What of the options came from the environment."""
+    columns: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def local_path(self) -> str | None:
+        """Where its files are, if that is on this machine."""
+        return self.path if self.path is not None and self.path.startswith("/") else None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,7 +85,12 @@ class Settings:
     consumers: Mapping[str, Consumer] = field(default_factory=dict)
     environments: Mapping[str, str] = field(default_factory=dict)
     fingerprint: str = ""
-    """Of what changes results: time zone, params, Spark's conf as written, secrets not filled in."""
+    """Of what changes results: time zone, params, Spark's conf and foreign sources, secrets not filled in."""
+
+    @property
+    def foreign(self) -> Mapping[str, Source]:
+        """The sources that aren't Iceberg tables of the catalog."""
+        return {name: source for name, source in self.sources.items() if source.format is not None}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -164,6 +164,13 @@ class TablesOpened:
 
 
 @dataclass(frozen=True, kw_only=True)
+class InputsJudged:
+    """Verdicts on what is read: judged before anything is computed from it."""
+
+    verdicts: tuple[Verdict, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
 class WaveStaged:
     model: str
     wave: int
@@ -259,6 +266,7 @@ class RolledBack:
 Event = (
     RunOpened
     | TablesOpened
+    | InputsJudged
     | WaveStaged
     | WaveFailed
     | StagingDone

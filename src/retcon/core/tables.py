@@ -6,6 +6,7 @@ import hashlib
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from functools import cached_property
 
 from retcon.core.slices import Cut, Grain, SliceSet
@@ -79,10 +80,26 @@ class TableFile:
     """Ordinals of its first and last slice; None where the metadata doesn't bound its times, and the last before
     the first where it has rows without a time only."""
     is_delete: bool = False
+    version: str = ""
+    """What tells a file that can change under its name from what it was; Iceberg's never change."""
+
+    @property
+    def identity(self) -> str:
+        return f"{self.path}@{self.version}" if self.version else self.path
 
     @property
     def slices(self) -> range:
         return range(0) if self.first is None or self.last is None else range(self.first, self.last + 1)
+
+
+class Told(StrEnum):
+    """How much can be told of a table without reading its rows."""
+
+    ROWS = "rows"
+    """Iceberg's metadata: files, their rows, and which slices they may hold."""
+    FILES = "files"
+    """A listing: names, sizes and times of change; slices only where folders name them."""
+    NOTHING = "nothing"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,6 +110,17 @@ class TableContents:
     files: tuple[TableFile, ...] = ()
     null_rows: int = 0
     """Rows whose time is NULL: they are in no slice."""
+    told: Told = Told.ROWS
+
+    @property
+    def tells_changes(self) -> bool:
+        """A change of the rows shows in the digest."""
+        return self.told is not Told.NOTHING or bool(self.files)
+
+    @cached_property
+    def tells_slices(self) -> bool:
+        """It shows which slices there are; of Iceberg, files without bounds are taken for what they are."""
+        return self.told is Told.ROWS or (self.told is Told.FILES and all(_is_bounded(file) for file in self.files))
 
     @cached_property
     def is_exact(self) -> bool:
@@ -156,7 +184,7 @@ def content_of(files: Iterable[TableFile]) -> Content:
         files=len(data),
         rows=sum(file.rows for file in data),
         bytes=sum(file.bytes for file in held),
-        digest=digest_of(sorted(file.path for file in held)),
+        digest=digest_of(sorted(file.identity for file in held)),
     )
 
 

@@ -15,7 +15,10 @@ from retcon.flow.ports import Clock, Ledger, Tables
 from retcon.flow.prove import prove
 from retcon.flow.publish import publish
 from retcon.flow.stage import stage
-from retcon.flow.still_fits import require_unchanged_code, require_unchanged_inputs
+from retcon.flow.still_fits import require_same_files, require_unchanged_code, require_unchanged_inputs
+
+_READING = (RunState.STAGING, RunState.PAUSED, RunState.STAGED, RunState.PROVING, RunState.FAILED)
+"""What comes next reads inputs again; a publish looks by itself."""
 
 
 class Until(StrEnum):
@@ -76,6 +79,8 @@ def apply(run: Run, context: Context, *, until: Until = Until.PUBLISHED, overrid
 
 def _go_on(run: Run, context: Context, until: Until, override: Override) -> Run:
     while True:
+        if run.tables and run.state in _READING:
+            require_same_files(run.plan, context.project, context.tables)
         match run.state:
             case RunState.PLANNED | RunState.STAGING | RunState.PAUSED:
                 run = stage(run, context)

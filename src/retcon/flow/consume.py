@@ -13,6 +13,8 @@ from retcon.flow.context import Context, read_of, resolution_of
 from retcon.flow.standing import standing_at
 
 _ALL = Slice(WHOLE, 0)
+UNKNOWN = "unknown"
+"""The content of an input whose changes can't be seen: whether a slice is stale by it can't be told."""
 
 
 def consumed_by(run: Run, context: Context) -> tuple[Consumed, ...]:
@@ -62,6 +64,8 @@ def _content(read: Read, recorded: Mapping[Slice, str] | None, context: Context)
         # Expired while the run was under way. What was read is staged and proven; what it was can't be named any
         # more, so the slice will count as stale.
         return f"expired:{read.snapshot_id}"
+    if not held.tells_changes:
+        return UNKNOWN
     known = recorded or {}
     if _ALL in known:
         return f"rows:{known[_ALL]}"

@@ -192,6 +192,12 @@ class Planner:
                         state="no plan was written",
                         next=f"include it: retcon plan +{name} …",
                     )
+                if i.table not in world.facts and i.table in world.sources and world.sources[i.table].path:
+                    raise Refused(
+                        f"{name} reads {i.table}, and there is no {world.sources[i.table].path}",
+                        state="no plan was written",
+                        next=f"correct `sources.{i.table}.path` in retcon.yaml",
+                    )
                 if i.table not in world.facts:
                     close = nearest(i.table, self._tables.names())
                     raise Refused(
@@ -210,7 +216,7 @@ class Planner:
     def _require_columns(self, planned: Sequence[str], world: World) -> None:
         """Columns that the catalog or an upstream model's query says aren't there; tables that don't fit."""
         graph = self._project.graph
-        columns = {name: facts.column_names for name, facts in world.facts.items()}
+        columns = {name: facts.column_names for name, facts in world.facts.items() if facts.columns}
         problems: list[Problem] = []
         for name in planned:
             model = graph.models[name]

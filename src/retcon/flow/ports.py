@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Protocol
 
 from retcon.core.gates import Unique
-from retcon.core.jobs import Job, MeasureRequest, PublishRequest, StagedWave, WaveTarget
+from retcon.core.jobs import Job, MeasureRequest, PublishRequest, Read, StagedWave, WaveTarget
 from retcon.core.measures import TableMeasures
 from retcon.core.models import Model
 from retcon.core.plans import Plan
@@ -29,6 +29,7 @@ from retcon.core.runs import (
 )
 from retcon.core.slices import Cut, Slice, SliceSet
 from retcon.core.tables import Changed, Column, TableContents, TableFacts
+from retcon.core.validity import Validity, WindowCounts
 from retcon.errors import Problem
 
 
@@ -62,6 +63,7 @@ class Warehouse(Protocol):
     def make_table(self, job: Job, table: str, run: str) -> None: ...
     def open_branch(self, table: str, branch: str, snapshot_id: int | None) -> None: ...
     def stage(self, job: Job, target: WaveTarget) -> Mapping[str, int]: ...
+    def windows(self, read: Read, valid: Validity, *, samples: bool) -> WindowCounts: ...
     def measure(self, request: MeasureRequest) -> tuple[TableMeasures, TableMeasures]: ...
     def duplicates(self, request: MeasureRequest, gate: Unique, rows: int) -> Mapping[Slice, int]: ...
     def differs_alone(self, job: Job, request: MeasureRequest, checksum: str) -> str: ...

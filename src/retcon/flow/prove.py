@@ -13,6 +13,7 @@ from retcon.core.gates import (
     OUTSIDE_SCOPE,
     PARITY,
     SCHEMA,
+    VALID,
     Evidence,
     Finding,
     Metric,
@@ -58,13 +59,14 @@ def prove(run: Run, context: Context) -> Run:
             name = under_way[future].name
             proofs[name] = future.result()
             context.watch(Progress(step="prove", model=name, done=len(proofs), total=len(models)))
+    of_inputs = [v.verdict for v in context.ledger.verdicts(run.id) if v.verdict.kind == VALID]
     in_order = [(planned.name, proofs[planned.name]) for planned in models]
     return context.record(
         run,
         Judged(
             heads={name: proof.head for name, proof in in_order},
             slices=tuple(slice for _, proof in in_order for slice in proof.slices),
-            verdicts=tuple(verdict for _, proof in in_order for verdict in proof.verdicts),
+            verdicts=(*of_inputs, *(verdict for _, proof in in_order for verdict in proof.verdicts)),
             totals={name: proof.totals for name, proof in in_order},
         ),
     )

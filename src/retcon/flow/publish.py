@@ -12,6 +12,7 @@ from retcon.errors import Conflict, Refused
 from retcon.flow.consume import consumed_by
 from retcon.flow.context import Context
 from retcon.flow.ports import Progress
+from retcon.flow.still_fits import require_same_files
 
 _TRIES = 5
 
@@ -19,6 +20,12 @@ _TRIES = 5
 def publish(run: Run, context: Context) -> Run:
     """Make the run visible. Commits to other slices meanwhile stay; one inside the scope refuses it."""
     consumed = consumed_by(run, context)
+    try:
+        # After the last look at them: what is recorded as consumed is what was there all along.
+        require_same_files(run.plan, context.project, context.tables)
+    except Refused as refusal:
+        context.record(run, PublishRefused(why=refusal.message))
+        raise
     for attempt in range(1, _TRIES + 1):
         context.watch(Progress(step="publish", done=0, total=len(run.plan.models)))
         try:

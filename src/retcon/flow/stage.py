@@ -24,8 +24,10 @@ from retcon.core.runs import (
 )
 from retcon.core.schemas import require_same_types
 from retcon.core.slices import SliceSet
+from retcon.core.tables import Told
 from retcon.errors import Fault, Interrupted, RetconError
 from retcon.flow.context import Context, job_of, target_of
+from retcon.flow.judge_inputs import judge_inputs
 from retcon.flow.ports import Progress
 from retcon.flow.still_fits import require_unchanged_inputs
 
@@ -57,8 +59,10 @@ def stage(run: Run, context: Context) -> Run:
         run = context.record(run, Resumed(to=RunState.STAGING))
     done = {(w.model, w.wave) for w in context.ledger.waves(run.id) if w.state is WaveState.DONE}
     tally = _Tally(run, context, already=sum(len(s) for m, n, s in _waves(run) if (m.name, n) in done))
+    own = {planned.name for planned in run.plan.models}
     for planned in run.plan.models:
         snapshots = context.snapshots(run)
+        run = judge_inputs(run, (planned,), own, snapshots, context)
         waves = [
             _Wave(planned=p, number=n, slices=s, job=_sized(job_of(run, p, s, snapshots, context, f"w{n}"), context))
             for p, n, s in _waves(run)
@@ -69,7 +73,13 @@ def stage(run: Run, context: Context) -> Run:
 
 
 def _sized(job: Job, context: Context) -> Job:
-    return replace(job, bytes=sum(context.contents_of(read).of(read.slices).bytes for read in job.reads.values()))
+    total = 0
+    for read in job.reads.values():
+        held = context.contents_of(read)
+        if held.told is Told.NOTHING:
+            return job
+        total += held.of(read.slices).bytes
+    return replace(job, bytes=total)
 
 
 def _waves(run: Run) -> list[tuple[PlannedModel, int, SliceSet]]:
@@ -83,6 +93,7 @@ def _open_tables(run: Run, context: Context) -> Run:
     pins = {table: facts.snapshot_id for table in sorted(read) if (facts := context.tables.facts(table)) is not None}
     # What was compared when the run was opened may have changed while Spark started; what is pinned is what counts.
     require_unchanged_inputs(run.plan, context.project, context.tables, pins)
+    run = judge_inputs(run, run.plan.models, read, pins, context)
     run_ts = context.clock().isoformat()
     tables: list[RunTable] = []
     bases: dict[str, int | None] = {}
@@ -237,6 +248,8 @@ def _evidence(context: Context, wave: _Wave, scanned: Mapping[str, int] | None) 
     evidence: dict[str, ScanEvidence] = {}
     for read in wave.job.reads.values():
         held = context.contents_of(read)
+        if held.told is not Told.ROWS:
+            continue  # Spark's metrics don't say which of them a scan of files was of
         before = evidence.get(read.table)
         evidence[read.table] = ScanEvidence(
             input=read.table,

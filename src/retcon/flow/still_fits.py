@@ -52,10 +52,38 @@ def require_unchanged_inputs(
                 )
 
 
+def require_same_files(plan: Plan, project: Project, tables: Tables) -> None:
+    """What couldn't be pinned still is what it was when the plan was made, as far as its files tell."""
+    for planned in plan.models:
+        times = {i.name: i.time for i in project.graph.model(planned.name).inputs}
+        for i in planned.inputs:
+            changed = "" if i.is_pinned else _changed_files(plan, i, times.get(i.name), tables)
+            if changed:
+                raise Refused(
+                    f"{i.table} ({i.format}) changed since plan {plan.id} was made: {changed}",
+                    state="nothing was published; what is staged may be from before the change and from after it",
+                    next=f"`retcon plan --refresh backfills/{plan.id}.yaml` stages it again from what is there now",
+                )
+
+
+def _changed_files(plan: Plan, i: PlannedInput, time: str | None, tables: Tables) -> str:
+    """How the files of a source that can't be pinned differ from the plan's; empty if they don't, or can't be seen."""
+    if tables.facts(i.table) is None:
+        return "it is gone"
+    if not i.content:
+        return ""
+    grain = i.slices.grain if i.slices is not None else plan.models[0].slices.grain
+    held = tables.contents(i.table, time=time, grain=grain, snapshot_id=None)
+    is_same = held.of(i.slices).digest == i.content
+    return "" if is_same else "files that it reads were added, removed or rewritten"
+
+
 def _changed_slices(
     plan: Plan, i: PlannedInput, time: str | None, tables: Tables, pins: Mapping[str, int | None]
 ) -> str:
     """Which of the planned slices of an input differ from the plan; empty if none."""
+    if not i.is_pinned:
+        return _changed_files(plan, i, time, tables)
     facts = tables.facts(i.table)
     if facts is None:
         return "" if i.origin is Origin.RUN else "the table is gone"

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
@@ -20,15 +20,23 @@ PACKAGES = (
     "org.xerial:sqlite-jdbc:3.50.3.0",
     "org.postgresql:postgresql:42.7.7",
 )
+DELTA_PACKAGES = ("io.delta:delta-spark_4.1_2.13:4.4.0",)
+"""Fetched only where a source is a Delta table."""
 _TRIES = 3
 _PATIENCE = 900
 
 
-def kept_jars(environ: Mapping[str, str]) -> list[Path]:
+def kept_jars(environ: Mapping[str, str], *, delta: bool = False) -> list[Path]:
     """The jars' paths, resolved on first use. `RETCON_CACHE` says where they are kept."""
-    folder = _cache(environ) / "jars" / sha256("\n".join(PACKAGES).encode()).hexdigest()[:12]
+    jars = _kept(PACKAGES, environ)
+    # Beside its own jars, Delta names older ones of what Spark brings itself; these would go before Spark's.
+    return jars + [jar for jar in _kept(DELTA_PACKAGES, environ) if jar.name.startswith("io.delta_")] if delta else jars
+
+
+def _kept(packages: Sequence[str], environ: Mapping[str, str]) -> list[Path]:
+    folder = _cache(environ) / "jars" / sha256("\n".join(packages).encode()).hexdigest()[:12]
     if not folder.is_dir():
-        _resolve(folder, environ)
+        _resolve(folder, packages, environ)
     return sorted(folder.glob("*.jar"))
 
 
@@ -38,7 +46,7 @@ def _cache(environ: Mapping[str, str]) -> Path:
     return Path(environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "retcon"
 
 
-def _resolve(folder: Path, environ: Mapping[str, str]) -> None:
+def _resolve(folder: Path, packages: Sequence[str], environ: Mapping[str, str]) -> None:
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         scratch = Path(tempfile.mkdtemp(prefix="resolving-", dir=folder.parent))
@@ -50,12 +58,12 @@ def _resolve(folder: Path, environ: Mapping[str, str]) -> None:
         ) from error
     try:
         for attempt in range(1, _TRIES + 1):
-            output = _run_resolver(scratch, environ)
-            if len(list((scratch / "jars").glob("*.jar"))) >= len(PACKAGES):
+            output = _run_resolver(scratch, packages, environ)
+            if len(list((scratch / "jars").glob("*.jar"))) >= len(packages):
                 break
             if attempt == _TRIES:
                 raise Fault(
-                    f"the jars for Iceberg could not be fetched ({_last_line(output)})",
+                    f"the jars for {_what(packages)} could not be fetched ({_last_line(output)})",
                     state="Spark was not started; nothing was written",
                     next="the first start needs the network (later ones don't): check it, or a proxy, and try again",
                     retryable=True,
@@ -71,7 +79,11 @@ def _resolve(folder: Path, environ: Mapping[str, str]) -> None:
         shutil.rmtree(scratch, ignore_errors=True)
 
 
-def _run_resolver(scratch: Path, environ: Mapping[str, str]) -> str:
+def _what(packages: Sequence[str]) -> str:
+    return "Delta" if packages == DELTA_PACKAGES else "Iceberg"
+
+
+def _run_resolver(scratch: Path, packages: Sequence[str], environ: Mapping[str, str]) -> str:
     """`spark-submit` resolves packages before it runs a program; ours does nothing."""
     program = scratch / "nothing.py"
     program.write_text("pass\n")
@@ -79,7 +91,7 @@ def _run_resolver(scratch: Path, environ: Mapping[str, str]) -> str:
     if spec is None or spec.origin is None:
         raise Fault("pyspark isn't installed", next="install retcon with its dependencies: pip install retcon")
     home = Path(spec.origin).parent
-    command = [str(home / "bin" / "spark-submit"), "--packages", ",".join(PACKAGES)]
+    command = [str(home / "bin" / "spark-submit"), "--packages", ",".join(packages)]
     command += ["--conf", f"spark.jars.ivy={scratch}", str(program)]
     paths = {"SPARK_HOME": str(home), "PYSPARK_PYTHON": sys.executable, "PATH": os.environ.get("PATH", "")}
     try:

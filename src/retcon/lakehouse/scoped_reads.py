@@ -9,15 +9,14 @@ from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import DataFrame, SparkSession
 
 from retcon.core.jobs import Job, Read
+from retcon.core.projects import Source
 from retcon.core.queries import patched, quoted_name
 from retcon.core.schemas import TIME_TYPES
 from retcon.errors import Refused
+from retcon.lakehouse.foreign_reads import MARK, has_mark, leaves_of, read_foreign
 from retcon.lakehouse.predicates import slice_predicate
 from retcon.lakehouse.python_models import ProjectCode, call_function, register_udfs
 from retcon.lakehouse.sessions import first_line
-
-MARK = "retcon"
-"""Every scoped read carries this option with its job's name; after analysis a read without it is refused."""
 
 _HARMLESS = ("OneRowRelation", "LocalRelation", "Range", "CTERelationRef")
 _SQL_REMEDY = "declare it under `inputs:` and name it plainly in FROM or JOIN (no views, paths or functions)"
@@ -30,13 +29,18 @@ _PYTHON_REMEDY = (
 class ScopedReads:
     """Builds the frames that jobs compute on."""
 
-    def __init__(self, spark: SparkSession, catalog: str, code: ProjectCode) -> None:
+    def __init__(
+        self, spark: SparkSession, catalog: str, code: ProjectCode, foreign: Mapping[str, Source] | None = None
+    ) -> None:
         self._spark = spark
         self._catalog = catalog
+        self._foreign = foreign or {}
         self.code = code
 
     def frame(self, read: Read, mark: str = "1") -> DataFrame:
         """The rows of one scoped read."""
+        if read.table in self._foreign:
+            return self._cut(read_foreign(self._spark, self._foreign[read.table], read.snapshot_id, mark), read)
         reader = self._spark.read.option(MARK, mark)
         if read.snapshot_id is not None:
             reader = reader.option("versionAsOf", str(read.snapshot_id))
@@ -44,6 +48,9 @@ class ScopedReads:
         if read.snapshot_id is None:
             # A table without a snapshot can't be pinned: whatever lands in it meanwhile isn't read.
             return frame.filter("false")
+        return self._cut(frame, read)
+
+    def _cut(self, frame: DataFrame, read: Read) -> DataFrame:
         if read.slices is None or read.time is None:
             return frame
         return frame.filter(slice_predicate(read.time, self._time_type(frame, read), read.slices))
@@ -106,8 +113,7 @@ def _require_marks(frame: DataFrame, job: Job) -> None:
     """Fail closed: nothing that isn't a scoped read may feed the result."""
     for leaf in _leaves(frame):
         kind = leaf.getClass().getSimpleName()
-        is_scoped = kind == "DataSourceV2Relation" and leaf.options().get(MARK) == job.name
-        if not is_scoped and kind not in _HARMLESS:
+        if not has_mark(leaf, job.name, frame.sparkSession) and kind not in _HARMLESS:
             name = leaf.name() if kind == "DataSourceV2Relation" else leaf.simpleString(80)
             said = "the function" if job.model.is_python else "the query"
             raise Refused(
@@ -123,8 +129,7 @@ def _leaves(frame: DataFrame) -> Iterator[Any]:
     subqueries = plan.subqueriesAll()
     plans += [subqueries.apply(i) for i in range(subqueries.size())]
     for each in plans:
-        leaves = each.collectLeaves()
-        yield from (leaves.apply(i) for i in range(leaves.size()))
+        yield from leaves_of(each)
 
 
 def _without_view_names(message: str, views: dict[str, str]) -> str:

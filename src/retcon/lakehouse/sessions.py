@@ -15,12 +15,17 @@ from urllib.parse import unquote, urlsplit
 from pyspark.sql import SparkSession
 
 from retcon.core.projects import Catalog, Settings
+from retcon.core.promises import DELTA
 from retcon.core.queries import quoted
 from retcon.errors import Fault
 from retcon.lakehouse.jars import kept_jars
 from retcon.lakehouse.java import check_java
 
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+_EXTENSIONS = "spark.sql.extensions"
+_DELTA_EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"
+# Delta refuses to be read without it; the project's catalog is another one, and stays the default.
+_DELTA_CATALOG = {"spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog"}
 _LOGGING = """\
 rootLogger.level = warn
 rootLogger.appenderRef.file.ref = file
@@ -46,7 +51,8 @@ def start_session(settings: Settings, environ: Mapping[str, str]) -> SparkSessio
     check_java(environ)
     # PySpark writes every error that it raises to stderr as well.
     logging.getLogger("SQLQueryContextLogger").disabled = True
-    jars = os.pathsep.join(str(jar) for jar in kept_jars(environ))
+    reads_delta = any(source.format == DELTA for source in settings.foreign.values())
+    jars = os.pathsep.join(str(jar) for jar in kept_jars(environ, delta=reads_delta))
     logs = Path(settings.root, ".retcon", "logs")
     try:
         logs.mkdir(parents=True, exist_ok=True)
@@ -59,6 +65,8 @@ def start_session(settings: Settings, environ: Mapping[str, str]) -> SparkSessio
             next="make the project folder writable for you",
         ) from error
     conf = {**_defaults(settings, jars), **catalog_conf(settings.catalog), **settings.spark.conf}
+    if reads_delta:
+        conf = {**_DELTA_CATALOG, **conf, _EXTENSIONS: f"{conf[_EXTENSIONS]},{_DELTA_EXTENSION}"}
     conf[_JAVA_OPTIONS] = (
         f"-Dlog4j2.configurationFile={log_settings.as_uri()} {settings.spark.conf.get(_JAVA_OPTIONS, '')}".strip()
     )
@@ -106,7 +114,7 @@ def _defaults(settings: Settings, jars: str) -> dict[str, str]:
         "spark.ui.showConsoleProgress": "false",
         "spark.scheduler.mode": "FAIR",
         "spark.sql.session.timeZone": settings.timezone,
-        "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
+        _EXTENSIONS: "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
         "spark.sql.defaultCatalog": settings.catalog.name,
         # Results are compared exactly: wrong casts and overflows must fail, not become NULL.
         "spark.sql.ansi.enabled": "true",

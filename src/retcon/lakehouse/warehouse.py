@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
 
 from pyspark.sql import SparkSession
 
+from retcon.core.projects import Source
 from retcon.lakehouse.measuring import Measuring
 from retcon.lakehouse.publishing import Publishing
 from retcon.lakehouse.python_models import ProjectCode
 from retcon.lakehouse.scoped_reads import ScopedReads
 from retcon.lakehouse.sessions import grouped_session
 from retcon.lakehouse.staging import Staging
+from retcon.lakehouse.windows import Windows
 
 
 class SparkWarehouse:
     """Everything that reads or writes rows."""
 
-    def __init__(self, spark: SparkSession, catalog: str, code: ProjectCode) -> None:
+    def __init__(self, spark: SparkSession, catalog: str, code: ProjectCode, foreign: Mapping[str, Source]) -> None:
         self._spark = spark
-        reads = ScopedReads(spark, catalog, code)
+        reads = ScopedReads(spark, catalog, code, foreign)
+        windows = Windows(reads)
         staging = Staging(spark, catalog, reads)
         measuring = Measuring(reads, cache(lambda: ScopedReads(grouped_session(spark, catalog), catalog, code)))
         publishing = Publishing(spark, staging)
@@ -27,6 +31,7 @@ class SparkWarehouse:
         self.make_table = staging.make_table
         self.open_branch = staging.open_branch
         self.stage = staging.stage
+        self.windows = windows.windows
         self.measure = measuring.measure
         self.duplicates = measuring.duplicates
         self.differs_alone = measuring.differs_alone

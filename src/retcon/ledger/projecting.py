@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime
 from typing import Any, assert_never
 
 from sqlalchemy import Connection, Table, bindparam, delete, insert, update
 
+from retcon.core.gates import VALID, Verdict
 from retcon.core.plans import Plan, to_document
 from retcon.core.runs import (
     Cancelled,
     Event,
     GateOverridden,
+    InputsJudged,
     Judged,
     Paused,
     ProvingBegan,
@@ -81,6 +83,8 @@ def _project(connection: Connection, run: str, event: Event) -> None:
             _project_staged_wave(connection, run, event)
         case WaveFailed():
             _project_failed_wave(connection, run, event)
+        case InputsJudged():
+            _project_inputs(connection, run, event)
         case Judged():
             _project_judgement(connection, run, event)
         case GateOverridden():
@@ -190,6 +194,18 @@ def _project_failed_wave(connection: Connection, run: str, event: WaveFailed) ->
     )
 
 
+def _project_inputs(connection: Connection, run: str, event: InputsJudged) -> None:
+    judged = {(verdict.model, verdict.gate) for verdict in event.verdicts}
+    kept = [v.verdict for v in reading.verdicts(connection, run) if (v.verdict.model, v.verdict.gate) not in judged]
+    _replace_verdicts(connection, run, [*kept, *event.verdicts])
+
+
+def _replace_verdicts(connection: Connection, run: str, verdicts: Sequence[Verdict]) -> None:
+    connection.execute(delete(VERDICTS).where(VERDICTS.c.run_id == run))
+    rows = ({"run_id": run, "number": number, **asdict(verdict)} for number, verdict in enumerate(verdicts))
+    _insert_all(connection, VERDICTS, rows)
+
+
 def _project_judgement(connection: Connection, run: str, event: Judged) -> None:
     _update_slices(
         connection,
@@ -206,12 +222,7 @@ def _project_judgement(connection: Connection, run: str, event: Judged) -> None:
             for proven in event.slices
         ],
     )
-    connection.execute(delete(VERDICTS).where(VERDICTS.c.run_id == run))
-    _insert_all(
-        connection,
-        VERDICTS,
-        ({"run_id": run, "number": number, **asdict(verdict)} for number, verdict in enumerate(event.verdicts)),
-    )
+    _replace_verdicts(connection, run, event.verdicts)
 
 
 def _project_consumption(connection: Connection, run: str, event: Published) -> None:
@@ -261,7 +272,8 @@ def _project_override(connection: Connection, run: str, event: GateOverridden) -
 
 
 def _drop_proof(connection: Connection, run: str) -> None:
-    connection.execute(delete(VERDICTS).where(VERDICTS.c.run_id == run))
+    # What was judged of the inputs stays: they are pinned, or looked at again.
+    connection.execute(delete(VERDICTS).where(VERDICTS.c.run_id == run, VERDICTS.c.kind != VALID))
     connection.execute(
         update(SLICES).where(SLICES.c.run_id == run).values(checksum=None, old_rows=None, old_checksum=None, metrics={})
     )

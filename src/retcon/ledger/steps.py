@@ -11,6 +11,7 @@ from retcon.core.runs import (
     Cancelled,
     Event,
     GateOverridden,
+    InputsJudged,
     Judged,
     Paused,
     ProvingBegan,
@@ -48,6 +49,9 @@ def state_after(run: Run, event: Event, verdicts: Sequence[RecordedVerdict]) -> 
             raise ValueError(f"run {run.id} is open already")
         case TablesOpened():
             to = RunState.STAGING
+        case InputsJudged():
+            _require_state(run, "told of its inputs", RunState.PLANNED, RunState.STAGING, RunState.PAUSED)
+            to = run.state
         case WaveStaged() | WaveFailed():
             # A wave that was under way when the run was paused still tells how it ended.
             to = RunState.PAUSED if run.state is RunState.PAUSED else RunState.STAGING

@@ -6,10 +6,11 @@ from datetime import date, datetime, timedelta
 from functools import partial
 from typing import Annotated
 
-from pydantic import BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from retcon.core.models import UNSLICED, Input, OnChange, Reach, Replay, Slicing
 from retcon.core.slices import Cut, Grain, Whole
+from retcon.core.validity import Gaps, Validity
 from retcon.project import names
 from retcon.project.quantities import days_of, reach_of
 from retcon.project.shapes import Objection, Problems, Shape, TableName, Text, Texts, later, one_of, or_empty
@@ -59,6 +60,24 @@ class SlicesKeys(Shape):
         return Slicing(by=self.by, every=Grain(self.every), start=self.start)
 
 
+def _not_empty(columns: list[str]) -> list[str]:
+    if not columns:
+        raise Objection("can't be empty", remedy="name the columns that say whose window it is")
+    return columns
+
+
+class ValidKeys(Shape):
+    """The windows in which the rows of a history hold."""
+
+    start: Text = Field(alias="from")
+    end: Text = Field(alias="to")
+    key: Annotated[Texts, AfterValidator(_not_empty)]
+    gaps: Annotated[str, one_of("warn", "fail", "allow")] = "warn"
+
+    def validity(self) -> Validity:
+        return Validity(start=self.start, end=self.end, key=tuple(self.key), gaps=Gaps(self.gaps))
+
+
 class InputKeys(Shape):
     """How one table is read."""
 
@@ -69,7 +88,7 @@ class InputKeys(Shape):
     key: Text | None = None
     on_change: Annotated[str, one_of("restate", "ignore")] | None = None
     as_of: Annotated[object, later()] = None
-    valid: Annotated[object, later()] = None
+    valid: ValidKeys | None = None
 
     def input(self, name: str, every: Cut) -> Input:
         """The input under the name by which it is declared: the table's own, or an alias."""
@@ -79,6 +98,11 @@ class InputKeys(Shape):
             raise Objection("is declared with `table`, so its own name must be an alias without a dot")
         if self.time is None and (self.lookback or self.lookahead):
             raise Objection("reads slices around its own, but has no `time`", remedy="name its date column: `time: …`")
+        if self.time is not None and self.valid is not None:
+            raise Objection(
+                "has validity windows, and a `time` would leave out those that began earlier",
+                remedy="leave `time` out: a history is read whole",
+            )
         if self.time is not None and isinstance(every, Whole):
             raise Objection(
                 "has a `time`, but the model isn't cut into slices: all of it is read",
@@ -93,6 +117,7 @@ class InputKeys(Shape):
             lookahead=_in_slices(self.lookahead, every),
             key=self.key,
             on_change=OnChange(self.on_change) if self.on_change else default,
+            valid=self.valid.validity() if self.valid is not None else None,
         )
 
 

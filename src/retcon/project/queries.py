@@ -111,7 +111,8 @@ def column_problems(
 def _declared_columns(inputs: Sequence[Input], columns: Mapping[str, Sequence[str]]) -> Iterator[SqlProblem]:
     for declared in inputs:
         known = columns.get(declared.table)
-        for key, column in (("time", declared.time), ("key", declared.key)):
+        windows = declared.valid.columns if declared.valid is not None else ()
+        for key, column in (("time", declared.time), ("key", declared.key), *(("valid", each) for each in windows)):
             if known is not None and column is not None and not _has(known, column):
                 yield SqlProblem(
                     message=f"`{key}` of the input `{declared.name}`: {declared.table} has no column `{column}`",

@@ -6,6 +6,7 @@ import math
 import os.path
 import re
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 from urllib.parse import SplitResult, urlsplit
@@ -18,20 +19,22 @@ from retcon.core.suggestions import did_you_mean
 from retcon.errors import Refused
 from retcon.project import names
 from retcon.project.fingerprints import fingerprint
-from retcon.project.quantities import bytes_of, days_of
+from retcon.project.quantities import bytes_of
 from retcon.project.shapes import (
     NotYet,
     Objection,
+    Option,
     Problems,
     Shape,
     TableName,
     Text,
-    Texts,
+    as_option,
     later,
     one_of,
     or_empty,
     read_shape,
 )
+from retcon.project.sources import SourceKeys, source_of
 from retcon.project.text_files import read_text
 from retcon.project.variables import filled_in
 from retcon.project.yaml_text import Place, YamlDocument, read_yaml
@@ -46,7 +49,6 @@ _OTHER_CATALOGS = dict.fromkeys(
     ("rest", "hive", "glue", "hadoop", "nessie"), "use `type: jdbc` with a SQLite or PostgreSQL `uri`"
 )
 _LEDGER_REMEDY = "leave it out: the ledger lives in the catalog's own database"
-_SOURCE_REMEDY = "make the data an Iceberg table of the catalog"
 
 
 def load_settings(root: Path, environ: Mapping[str, str]) -> Settings:
@@ -82,21 +84,11 @@ def _with_variables(value: object, at: Place, environ: Mapping[str, str], proble
         return [_with_variables(item, (*at, position), environ, problems) for position, item in enumerate(value)]
     if not isinstance(value, str) or "${" not in value:
         return value
-    if at[:1] in (("catalog",), ("params",)) or at[:2] == ("spark", "conf"):
+    is_option = at[:2] == ("spark", "conf") or (at[:1] == ("sources",) and at[2:3] == ("options",))
+    if at[:1] in (("catalog",), ("params",)) or is_option:
         return problems.taken(at, lambda: filled_in(value, environ)) or ""
-    allowed = "variables stand only in `catalog`, `spark.conf` and `params`"
+    allowed = "variables stand only in `catalog`, `spark.conf`, `params` and the `options` of sources"
     problems.object_to(at, Objection("holds `${`, which isn't filled in here", remedy=allowed))
-    return value
-
-
-def _option(value: object) -> object:
-    """An option of Iceberg or Spark, which take everything as text."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, int | float):
-        return str(value)
-    if not isinstance(value, str):
-        raise Objection("must be text, a number, or true or false")
     return value
 
 
@@ -117,9 +109,6 @@ def _time_zone(text: str) -> str:
         hint = did_you_mean(text, available_timezones()) or "write UTC, or a name such as Europe/Berlin"
         raise Objection("isn't a known time zone", remedy=hint) from None
     return text
-
-
-Option = Annotated[str, BeforeValidator(_option)]
 
 
 class _CatalogKeys(Shape):
@@ -146,15 +135,6 @@ class _LimitsKeys(Shape):
     keys: Annotated[int, Field(ge=1)] = Limits.keys
 
 
-class _SourceKeys(Shape):
-    updated: Text | None = None
-    key: Texts = Field(default_factory=list)
-    keeps: Annotated[int, BeforeValidator(days_of)] | None = None
-    format: Annotated[object, later(_SOURCE_REMEDY)] = None
-    path: Annotated[object, later(_SOURCE_REMEDY)] = None
-    options: Annotated[object, later(_SOURCE_REMEDY)] = None
-
-
 class _ConsumerKeys(Shape):
     owner: str = ""
     kind: str = ""
@@ -173,7 +153,7 @@ class _SettingsKeys(Shape):
         default_factory=dict
     )
     limits: _LimitsKeys = _LimitsKeys()
-    sources: dict[TableName, Annotated[_SourceKeys, BeforeValidator(or_empty)]] = Field(default_factory=dict)
+    sources: dict[TableName, Annotated[SourceKeys, BeforeValidator(or_empty)]] = Field(default_factory=dict)
     consumers: dict[Text, Annotated[_ConsumerKeys, BeforeValidator(or_empty)]] = Field(default_factory=dict)
     environments: dict[Annotated[str, AfterValidator(names.label)], _EnvironmentKeys] = Field(default_factory=dict)
     ledger: Annotated[object, later(_LEDGER_REMEDY)] = None
@@ -184,6 +164,11 @@ def _settings(keys: _SettingsKeys, document: YamlDocument, root: Path, problems:
     if uri is None:
         return None
     params = {name: value for name, value in keys.params.items() if isinstance(value, Scalar)}
+    sources: dict[str, Source] = {}
+    for name, source in keys.sources.items():
+        written = _as_written(document, "sources", name, "options")
+        made = problems.taken(("sources", name), partial(source_of, name, source, root, written))
+        sources |= {name: made} if made is not None else {}
     return Settings(
         name=keys.name,
         root=str(root),
@@ -198,27 +183,38 @@ def _settings(keys: _SettingsKeys, document: YamlDocument, root: Path, problems:
         timezone=keys.timezone,
         params=params,
         limits=Limits(slices=keys.limits.slices, bytes=keys.limits.bytes, keys=keys.limits.keys),
-        sources={
-            name: Source(name=name, updated=source.updated, key=tuple(source.key), keeps_days=source.keeps)
-            for name, source in keys.sources.items()
-        },
+        sources=sources,
         consumers={
             name: Consumer(name=name, owner=consumer.owner, kind=consumer.kind)
             for name, consumer in keys.consumers.items()
         },
         environments={name: environment.prefix for name, environment in keys.environments.items()},
         fingerprint=fingerprint(
-            {"timezone": keys.timezone, "params": params, "conf": _conf_as_written(document)},
+            {
+                "timezone": keys.timezone,
+                "params": params,
+                "conf": _as_written(document, "spark", "conf"),
+                "sources": {
+                    name: {
+                        "format": source.format,
+                        "path": source.path,
+                        "options": _as_written(document, "sources", name, "options"),
+                        "columns": list(source.columns.items()),
+                    }
+                    for name, source in keys.sources.items()
+                    if source.format is not None
+                },
+            },
         ),
     )
 
 
-def _conf_as_written(document: YamlDocument) -> dict[str, object]:
-    """Spark's conf before variables are filled in: a new password doesn't change results."""
+def _as_written(document: YamlDocument, *place: str) -> dict[str, object]:
+    """Options before variables are filled in: a new password doesn't change results."""
     raw = document.value
-    for key in ("spark", "conf"):
+    for key in place:
         raw = raw.get(key) if isinstance(raw, dict) else None
-    return {key: _option(value) for key, value in raw.items()} if isinstance(raw, dict) else {}
+    return {key: as_option(value) for key, value in raw.items()} if isinstance(raw, dict) else {}
 
 
 def _catalog_uri(text: str, root: Path) -> str:

@@ -73,6 +73,20 @@ def one_of(*allowed: str, later: Mapping[str, str] | None = None) -> BeforeValid
     return BeforeValidator(check)
 
 
+def as_option(value: object) -> object:
+    """An option of Iceberg or Spark, which take everything as text."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float):
+        return str(value)
+    if not isinstance(value, str):
+        raise Objection("must be text, a number, or true or false")
+    return value
+
+
+Option = Annotated[str, BeforeValidator(as_option)]
+
+
 def or_empty(value: object) -> object:
     """A name with nothing behind it (`raw.orders:`) declares it with every default."""
     return {} if value is None else value

@@ -111,18 +111,23 @@ def _input_rows(model: PlannedModel) -> Iterator[tuple[Cell, ...]]:
         yield (
             model.name if position == 0 else "",
             each.table,
-            _ORIGINS[each.origin],
+            _ORIGINS[each.origin] if each.format is None else _foreign(each),
             "whole" if each.slices is None else count(len(each.slices)),
             *_amounts(each),
             Text(slices(each.missing), style=WARN) if each.missing else Text(NONE, style=QUIET),
         )
 
 
+def _foreign(each: PlannedInput) -> Text:
+    return Text(f"{each.format}, {'pinned' if each.is_pinned else 'not pinned'}", style="" if each.is_pinned else WARN)
+
+
 def _amounts(each: PlannedInput) -> tuple[str, str, str]:
-    """What this run makes itself isn't there to be counted yet."""
+    """What this run makes itself isn't there to be counted yet, and of some sources it can't be told."""
     if each.origin is Origin.RUN and not each.files:
         return NONE, NONE, NONE
-    return count(each.files), count(each.rows), size(each.bytes)
+    files, rows = (NONE if n is None else count(n) for n in (each.files, each.rows))
+    return files, rows, NONE if each.bytes is None else size(each.bytes)
 
 
 def _gates(plan: Plan) -> RenderableType:
@@ -149,7 +154,8 @@ def _footer(plan: Plan, file: str | None) -> Iterator[tuple[str, RenderableType]
     most = plan.limits
     amounts = [f"{count(plan.slices)} of at most {count(most['slices'])} slices" if "slices" in most else ""]
     amounts.append(counted(plan.waves, "wave"))
-    read = f"reads {count(plan.rows)} rows, {size(plan.bytes)}"
+    is_whole = all(i.rows is not None for model in plan.models for i in model.inputs)
+    read = f"reads {'' if is_whole else 'at least '}{count(plan.rows)} rows, {size(plan.bytes)}"
     amounts.append(read + (f" of at most {size(most['bytes'])}" if "bytes" in most else ""))
     yield "estimate", "; ".join(filter(None, amounts))
     yield "publish", guarantee(len(plan.models))

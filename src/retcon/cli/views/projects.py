@@ -12,9 +12,23 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from retcon.cli.figures import NONE, counted
-from retcon.cli.views.parts import QUIET, STRONG, WARN, command, facts, indented, name, section, stack, table, title
+from retcon.cli.views.parts import (
+    QUIET,
+    STRONG,
+    WARN,
+    command,
+    facts,
+    indented,
+    name,
+    prose,
+    section,
+    stack,
+    table,
+    title,
+)
 from retcon.core.models import Input, Model, reach_text
-from retcon.core.projects import Project
+from retcon.core.projects import Project, Source
+from retcon.core.promises import promise_of
 
 if TYPE_CHECKING:
     from retcon.lakehouse.samples import Samples
@@ -38,6 +52,12 @@ class CheckReport:
     """Those that were asked for, in running order."""
     later: tuple[LaterKey, ...]
 
+    @property
+    def foreign(self) -> tuple[Source, ...]:
+        """The sources that these models read and that aren't Iceberg."""
+        read = {i.table for model in self.models for i in model.inputs}
+        return tuple(source for name, source in self.project.settings.foreign.items() if name in read)
+
 
 def check_view(report: CheckReport) -> RenderableType:
     """Every model in running order, and what of the files comes later."""
@@ -51,7 +71,7 @@ def check_view(report: CheckReport) -> RenderableType:
         hint = Text("no models yet: write one into models/<namespace>/<table>.sql", style=QUIET)
         return stack([head, indented(hint)])
     blocks = (_model_block(number, model) for number, model in enumerate(report.models, start=1))
-    return stack([head, *blocks, _later_section(report.later)])
+    return stack([head, *blocks, _foreign_section(report.foreign), _later_section(report.later)])
 
 
 def _model_block(number: int, model: Model) -> RenderableType:
@@ -90,13 +110,21 @@ def input_text(i: Input) -> Text:
     """`raw.orders by order_date, 7 back`, or `36 hours back`."""
     known_as = f" as {i.name}" if i.name != i.table else ""
     if i.time is None:
-        return Text.assemble(i.table + known_as, (" whole", QUIET))
+        windows = f", valid from {i.valid.start} to {i.valid.end}" if i.valid is not None else ""
+        return Text.assemble(i.table + known_as, (f" whole{windows}", QUIET))
     around = [f"{reach_text(n)} {way}" for n, way in ((i.lookback, "back"), (i.lookahead, "ahead")) if n]
     return Text.assemble(i.table + known_as, (" ".join(["", "by", i.time]) + "".join(f", {a}" for a in around), QUIET))
 
 
 def gates_text(gates: Iterable[str]) -> str:
     return ", ".join(gates) or NONE
+
+
+def _foreign_section(foreign: tuple[Source, ...]) -> RenderableType | None:
+    if not foreign:
+        return None
+    rows = [(source.name, source.format or "", Text(promise_of(source), style=QUIET)) for source in foreign]
+    return section("Not Iceberg", table((name(), name(), prose()), rows))
 
 
 def _later_section(later: tuple[LaterKey, ...]) -> RenderableType | None:

@@ -12,6 +12,8 @@ from retcon.cli.figures import counted, slices
 from retcon.cli.views.parts import QUIET, WARN
 from retcon.core.jobs import Read
 from retcon.core.models import Input, Model
+from retcon.core.projects import Source
+from retcon.core.promises import promise_of
 from retcon.core.queries import quoted, quoted_name, text_literal
 from retcon.core.slices import SliceSet
 
@@ -29,6 +31,8 @@ class RenderedInput:
     """None: read whole."""
     exists: bool
     is_model: bool
+    source: Source | None = None
+    """Where it isn't an Iceberg table."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,14 +86,16 @@ def _head(rendering: Rendering) -> Iterator[Text]:
 
 
 def _view(each: RenderedInput, catalog: str) -> Iterator[Text]:
-    if each.read.snapshot_id is None:
+    if each.source is not None:
+        yield _comment(f"{each.source.name} ({each.source.format}): {promise_of(each.source)}")
+    elif each.read.snapshot_id is None:
         missing = "has no snapshot yet" if each.exists else "isn't in the catalog yet"
         remedy = "; planned together, it is read from the run's own branch" if each.is_model else ""
         yield _comment(f"{each.read.table} {missing}{remedy}", style=WARN)
     elif each.is_model:
         yield _comment(f"{each.read.table} as published; restated by the same plan, from the run's own branch")
     version = "" if each.read.snapshot_id is None else f" VERSION AS OF {each.read.snapshot_id}"
-    table = quoted_name(f"{catalog}.{each.read.table}")
+    table = quoted_name(each.read.table if each.source is not None else f"{catalog}.{each.read.table}")
     yield Text(f"CREATE TEMPORARY VIEW {quoted(each.view)} AS")
     yield Text(f"SELECT * FROM {table}{version}" + (";" if each.filter is None else ""))
     if each.filter is not None:

@@ -1,0 +1,183 @@
+"""Sources that aren't Iceberg: what a listing of their files tells, without a JVM."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from datetime import date, timedelta
+from pathlib import Path
+from urllib.parse import unquote
+
+from retcon.core.intervals import midnight
+from retcon.core.projects import Source
+from retcon.core.promises import DELTA, JDBC
+from retcon.core.slices import Cut, Grain, SliceSet, Whole
+from retcon.core.tables import Changed, Column, TableContents, TableFacts, TableFile, Told
+from retcon.errors import Fault, Refused
+from retcon.lakehouse.metadata import IcebergMetadata
+
+_NULL_FOLDER = "__HIVE_DEFAULT_PARTITION__"
+_NO_SLICE = (0, -1)
+
+
+class SourceTables:
+    """The tables of the catalog, and beside them the declared sources that aren't in it."""
+
+    def __init__(self, catalog: IcebergMetadata, sources: Mapping[str, Source]) -> None:
+        self._catalog = catalog
+        self._sources = sources
+        self.commits_after = catalog.commits_after
+        self.head = catalog.head
+        self.find_wave = catalog.find_wave
+        self.drop_branch = catalog.drop_branch
+        self.drop_unwritten = catalog.drop_unwritten
+        self.close = catalog.close
+
+    def names(self) -> tuple[str, ...]:
+        """Every table of the catalog, and every other source."""
+        return tuple(sorted({*self._catalog.names(), *self._sources}))
+
+    def facts(self, name: str) -> TableFacts | None:
+        """The table as it is now, None where there is none. A foreign source has no columns where nobody says them."""
+        facts = self._catalog.facts(name)
+        source = self._sources.get(name)
+        if source is None:
+            return facts
+        if facts is not None:
+            raise Refused(
+                f"{name} is declared in retcon.yaml with `format: {source.format}`, and the catalog has a table {name}",
+                state="nothing was written",
+                next="which of them is meant can't be told: rename the source, here and where models read it",
+            )
+        if source.local_path is not None and not Path(source.local_path).exists():
+            return None
+        return TableFacts(
+            name=name,
+            uuid="",
+            snapshot_id=_delta_version(source),
+            schema_id=0,
+            spec_id=0,
+            columns=tuple(_columns(source)),
+            partitioning=(),
+        )
+
+    def contents(self, name: str, *, time: str | None, grain: Cut, snapshot_id: int | None) -> TableContents:
+        """The table's files at a snapshot; of a source whose files can't be pinned, those that are there now."""
+        source = self._sources.get(name)
+        if source is None:
+            return self._catalog.contents(name, time=time, grain=grain, snapshot_id=snapshot_id)
+        if source.local_path is None or source.format == JDBC:
+            return TableContents(grain=grain, told=Told.NOTHING)
+        if source.format == DELTA:
+            version = TableFile(path=f"version {snapshot_id}", rows=0, bytes=0, first=None, last=None)
+            return TableContents(grain=grain, files=(version,), told=Told.NOTHING)
+        files = tuple(_table_file(path, stat, time, grain) for path, stat in _listed(source))
+        return TableContents(grain=grain, files=files, told=Told.FILES)
+
+    def changed(
+        self, name: str, *, time: str | None, grain: Cut, since: int | None, until: int | None
+    ) -> Changed | None:
+        """What changed after one snapshot up to another; of a foreign source, which slices can't be told."""
+        if name in self._sources:
+            return Changed(slices=SliceSet(grain), everything=since != until)
+        return self._catalog.changed(name, time=time, grain=grain, since=since, until=until)
+
+
+def _listed(source: Source) -> Iterator[tuple[str, os.stat_result]]:
+    """Every file that Spark would read, by its path below the source's."""
+    assert source.local_path is not None
+    try:
+        yield from _below(source.local_path, "")
+    except OSError as error:
+        raise Fault(
+            f"the files of {source.name} can't be listed: {error}",
+            state="nothing was read",
+            next="were they changed this very moment? try again; else let them be readable for you",
+            retryable=True,
+        ) from error
+
+
+def _below(folder: str, within: str) -> Iterator[tuple[str, os.stat_result]]:
+    if not within and os.path.isfile(folder):
+        yield os.path.basename(folder), os.stat(folder)
+        return
+    with os.scandir(folder) as entries:
+        found = sorted(entries, key=lambda entry: entry.name)
+    for entry in found:
+        if _is_hidden(entry.name):
+            continue
+        path = f"{within}/{entry.name}" if within else entry.name
+        if entry.is_dir():
+            yield from _below(entry.path, path)
+        else:
+            yield path, entry.stat()
+
+
+def _is_hidden(name: str) -> bool:
+    """As Spark has it."""
+    return name.startswith(".") or (name.startswith("_") and "=" not in name) or name.endswith("._COPYING_")
+
+
+def _table_file(path: str, stat: os.stat_result, time: str | None, grain: Cut) -> TableFile:
+    first, last = _span(path, time, grain) if time is not None and not isinstance(grain, Whole) else (None, None)
+    return TableFile(
+        path=path,
+        rows=0,
+        bytes=stat.st_size,
+        first=first,
+        last=last,
+        version=f"{stat.st_size}-{stat.st_mtime_ns}",
+    )
+
+
+def _span(path: str, time: str, grain: Grain) -> tuple[int | None, int | None]:
+    """The slices of the day that a folder such as `order_date=2026-01-22` names."""
+    value = _folders(path).get(time.lower())
+    if value == _NULL_FOLDER:
+        return _NO_SLICE
+    day = _day(value)
+    if day is None:
+        return None, None
+    end = midnight(day) + timedelta(days=1) - timedelta(microseconds=1)
+    return grain.ordinal(day), grain.ordinal(end)
+
+
+def _folders(path: str) -> dict[str, str]:
+    """The columns that the folders of a path name, with their values."""
+    pairs = (part.partition("=") for part in path.split("/")[:-1])
+    return {unquote(name).lower(): unquote(value) for name, sign, value in pairs if sign}
+
+
+def _day(value: str | None) -> date | None:
+    try:
+        return date.fromisoformat(value) if value is not None and len(value) == 10 else None
+    except ValueError:
+        return None
+
+
+def _columns(source: Source) -> Iterator[Column]:
+    """The declared columns, and those that folders add to them."""
+    if not source.columns:
+        return
+    yield from (Column(name=name, type=kind.lower()) for name, kind in source.columns)
+    if source.local_path is not None and source.format != JDBC:
+        declared = {name.lower() for name, _ in source.columns}
+        first = next(iter(_listed(source)), None)
+        for name, value in _folders(first[0]).items() if first is not None else ():
+            if name not in declared:
+                yield Column(name=name, type="date" if _day(value) else "string")
+
+
+def _delta_version(source: Source) -> int | None:
+    """The newest version in a Delta table's log."""
+    if source.format != DELTA or source.local_path is None:
+        return None
+    log = Path(source.local_path, "_delta_log")
+    numbers = [int(file.name[:20]) for file in log.glob("*") if file.name[:20].isdigit()] if log.is_dir() else []
+    if not numbers:
+        raise Refused(
+            f"{source.name}: {source.local_path} isn't a Delta table",
+            state="nothing was read",
+            next="correct `path` in retcon.yaml, or `format`",
+        )
+    return max(numbers)
