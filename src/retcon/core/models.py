@@ -16,6 +16,14 @@ Reach = int | timedelta
 _HOUR = timedelta(hours=1)
 
 
+class Order(StrEnum):
+    """How the waves of a model follow one another."""
+
+    PARALLEL = "parallel"
+    SEQUENTIAL = "sequential"
+    """By time, each after the one before it is staged."""
+
+
 class OnChange(StrEnum):
     """What a change of an input does to the slices that read it."""
 
@@ -48,6 +56,8 @@ class Input:
     lookahead: Reach = 0
     key: str | None = None
     on_change: OnChange = OnChange.IGNORE
+    is_own: bool = False
+    """The model's own table: read before the slice, never in it, since that is being computed."""
 
     def read_by(self, slices: SliceSet, resolution: Grain) -> SliceSet:
         """The input's slices of this grain that these slices of the model read: all that their reach touches."""
@@ -85,11 +95,15 @@ class Input:
 
     def _until(self, grain: Grain, slice: int) -> int:
         """The last hour that a slice reads."""
+        if self.is_own:
+            return grain.first_hour(slice) - 1
         if isinstance(self.lookahead, timedelta):
             return grain.first_hour(slice + 1) + self.lookahead // _HOUR - 1
         return grain.first_hour(slice + 1 + self.lookahead) - 1
 
     def _first_reader(self, grain: Grain, hour: int) -> int:
+        if self.is_own:
+            return grain.holding(hour) + 1
         if isinstance(self.lookahead, timedelta):
             return grain.holding(hour - self.lookahead // _HOUR)
         return grain.holding(hour) - self.lookahead
@@ -119,6 +133,7 @@ def reach_text(reach: Reach) -> str:
 class Replay:
     """How history is recomputed."""
 
+    order: Order = Order.PARALLEL
     wave: int | None = None
     sliceable: bool = False
     window_days: int | None = None
@@ -169,6 +184,17 @@ class Model:
         declared = (gate.name for gate in self.gates)
         parity = () if self.nondeterministic else (PARITY,)
         return (*declared, SCHEMA, OUTSIDE_SCOPE, EMPTY, *parity)
+
+    @property
+    def reads_itself(self) -> bool:
+        return any(i.is_own for i in self.inputs)
+
+    @property
+    def one_by_one(self) -> tuple[str, ...]:
+        """Why its slices are computed one by one; empty where one job may compute many."""
+        if self.reads_itself:
+            return ("it reads its previous slice",)
+        return () if self.batching.is_sliceable else self.batching.reasons
 
     @property
     def needs_contiguous_waves(self) -> bool:

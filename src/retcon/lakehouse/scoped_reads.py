@@ -7,8 +7,10 @@ from typing import Any
 
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from retcon.core.jobs import Job, Read
+from retcon.core.models import Model
 from retcon.core.queries import patched, quoted_name
 from retcon.core.schemas import TIME_TYPES
 from retcon.errors import Refused
@@ -47,7 +49,9 @@ class ScopedReads:
         try:
             for number, (name, read) in enumerate(sorted(job.reads.items())):
                 views[name] = f"{MARK}_{job.name}_{number}"
-                self.frame(read).createOrReplaceTempView(f"`{views[name]}`")
+                is_new = read.table == job.model.name and read.snapshot_id is None
+                frame = self._nothing_yet(job.model) if is_new else self.frame(read)
+                frame.createOrReplaceTempView(f"`{views[name]}`")
             text = patched(job.model.query, views)
             wanted = {key: value for key, value in job.parameters.items() if key in job.model.query.parameters}
             frame = self._spark.sql(text, args=dict(wanted))
@@ -62,6 +66,11 @@ class ScopedReads:
                 self._spark.catalog.dropTempView(view)
         _require_marks(frame, job)
         return frame
+
+    def _nothing_yet(self, model: Model) -> DataFrame:
+        """What a model reads of itself before it has a table: no rows, of its declared columns."""
+        columns = [F.lit(None).cast(kind).alias(name) for name, kind in model.columns]
+        return self._spark.range(0).select(*columns)
 
     def _time_type(self, frame: DataFrame, read: Read) -> str:
         kind = type_of(frame, read.time)
