@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from retcon.core.graphs import Graph
-from retcon.core.intervals import Edge, Interval, after, edge_text, midnight
+from retcon.core.intervals import Edge, Interval, after, beginning, edge_text, midnight
 from retcon.core.models import Input, Model, OnChange, reach_text
 from retcon.core.plans import Origin, Outside, PlannedInput, PlannedModel, Role
 from retcon.core.projects import Limits, Source
@@ -71,8 +71,8 @@ def reading_of(i: Input, reader: Cut, graph: Graph, facts: TableFacts | None) ->
 def asked_interval(start: Edge, end: Edge, now: datetime) -> Interval:
     """The interval of two inclusive dates or hours; refused when it is empty or hasn't begun."""
     first, last = edge_text(start), edge_text(end)
-    begins, ends = (Interval.of_edges(edge, edge).start for edge in (start, end))
-    if after(end) <= begins:
+    begins, ends = beginning(start), beginning(end)
+    if ends < begins and after(end) <= begins:
         raise BadArguments(
             f"--end {last} is before --start {first}", next=f"swap them: --start {last} --end {first} (both included)"
         )
@@ -93,7 +93,7 @@ def asked_or_default(
         return asked_interval(start or end or now.date(), end or start or now.date(), now) if start or end else None
     first = start or default_start(model, graph, world)
     last = end or default_end(model, graph, world, now)
-    if not (start and end) and after(last) <= Interval.of_edges(first, first).start:
+    if not (start and end) and after(last) <= beginning(first):
         begins = f"--start is {edge_text(first)}" if start else f"its history begins on {edge_text(first)}"
         ends = f"--end is {edge_text(last)}" if end else f"its inputs hold nothing after {edge_text(last)}"
         raise Refused(
@@ -136,7 +136,7 @@ def default_end(model: Model, graph: Graph, world: World, now: datetime) -> Edge
     for i, natural, hours in _held(model, graph, world):
         held = i.held_until(grain, hours[-1][1])
         # A slice that isn't over waits for nothing but what isn't over either.
-        is_up_to_date = natural is not grain and natural.holding(hours[-1][1]) >= natural.ordinal(now) - 1
+        is_up_to_date = natural.is_shorter(grain) and natural.holding(hours[-1][1]) >= natural.ordinal(now) - 1
         edges.append(max(held, running) if is_up_to_date and not i.lookahead else held)
     if not edges:
         raise _untold(model, "ends", "--end")
@@ -334,7 +334,8 @@ def _missing(i: Input, reading: Reading, reads: SliceSet, wanted: Wanted, scope:
 
 def _not_due(natural: Grain, wanted: Wanted) -> SliceSet:
     """Parts of slices that aren't over which aren't over themselves: nobody can have them yet."""
-    if natural == wanted.slices.grain or not wanted.open:
+    cut = wanted.slices.grain
+    if isinstance(cut, Whole) or not natural.is_shorter(cut) or not wanted.open:
         return SliceSet(natural)
     running = natural.ordinal(wanted.now)
     return SliceSet(natural, tuple(o for o in wanted.open.recut(natural).ordinals if o >= running))

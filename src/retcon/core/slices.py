@@ -91,6 +91,9 @@ class Grain(StrEnum):
     def noun(self) -> str:
         return f"an {self.value}" if self is Grain.HOUR else f"a {self.value}"
 
+    def is_shorter(self, than: Grain) -> bool:
+        return list(Grain).index(self) < list(Grain).index(than)
+
     def divides(self, other: Grain) -> bool:
         """Is every slice of the other grain made of whole slices of this one?"""
         return other in _MADE_OF[self]
@@ -138,7 +141,7 @@ def _month_of(day: int) -> tuple[int, int]:
 class Whole:
     """No cut at all: the whole table is one slice."""
 
-    def label(self, ordinal: int) -> str:
+    def label(self, ordinal: int) -> str:  # noqa: ARG002 - as every cut has it
         return "all"
 
     def parse(self, label: str) -> int:
