@@ -187,7 +187,6 @@ REFUSED = {
     "`slices.buckets`": [{"slices": {"by": "d", "buckets": 4}}],
     "`inputs.NAME.as_of`": [{"inputs": {"raw.orders": {"as_of": "slice"}}}],
     "`inputs.NAME.valid`": [{"inputs": {"raw.orders": {"valid": {"from": "a", "to": "b"}}}}],
-    "`replay.order`": [{"replay": {"order": "sequential"}}],
 }
 
 

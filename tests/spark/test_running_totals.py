@@ -70,9 +70,9 @@ def test_each_slice_goes_on_from_the_one_before_and_restating_one_restates_the_l
     )
     assert then["2026-01-03"] == now["2026-01-03"], "the second of January was and is the same"
     assert then["2026-01-04"] != now["2026-01-04"], "the third isn't"
-    assert all(
-        scan.scanned_files == scan.scope_files for wave in ledger.waves(run.id) for scan in wave.scans
-    ), "exactly the previous slice is read"
+    assert all(scan.scanned_files == scan.scope_files for wave in ledger.waves(run.id) for scan in wave.scans), (
+        "exactly the previous slice is read"
+    )
     shop.rollback(run)
     assert balance(shop) != shop.rows(RECOMPUTED)
 

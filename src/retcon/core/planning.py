@@ -195,7 +195,7 @@ def spread(
 
 def _and_later(slices: SliceSet, shown: SliceSet) -> SliceSet:
     """Of a model that reads itself, every slice from the first to the last published: each rests on the one before."""
-    return SliceSet.span(slices.grain, slices.ordinals[0], max(slices.ordinals[-1], *shown.ordinals[-1:]))
+    return SliceSet.span(slices.grain, slices.ordinals[0], max((slices.ordinals[-1], *shown.ordinals[-1:])))
 
 
 def _readers(model: Model, slices: Mapping[str, SliceSet], shown: SliceSet, on_change: OnChange) -> SliceSet:
