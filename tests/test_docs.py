@@ -187,7 +187,6 @@ REFUSED = {
     "`strategy`": [{"strategy": "merge"}, {"strategy": "full"}],
     "`slices.buckets`": [{"slices": {"by": "d", "buckets": 4}}],
     "`inputs.NAME.as_of`": [{"inputs": {"raw.orders": {"as_of": "slice"}}}],
-    "`replay.order`": [{"replay": {"order": "sequential"}}],
 }
 
 

@@ -17,6 +17,7 @@ from retcon.core.planning import (
     World,
     asked_interval,
     asked_or_default,
+    carried_notes,
     default_end,
     default_start,
     merged_limits,
@@ -508,3 +509,38 @@ def test_a_plan_with_nothing_to_say_has_no_notes() -> None:
 )  # fmt: skip
 def test_an_id_is_made_of_the_day_the_model_and_the_suffix_in_plain_letters(model: str, name: str) -> None:
     assert plan_id(NOW, a_model(model, "raw.a"), "k3f9") == f"20260122_{name}_k3f9"
+
+
+def a_chain(lookback: int = 1) -> Graph:
+    return a_graph(
+        a_model("m.balance", "raw.s", an_input("m.balance", lookback=lookback, is_own=True)),
+        a_model("m.report", "m.balance"),
+    )
+
+
+@given(st.sets(st.integers(0, 30), min_size=1), st.sets(st.integers(0, 30)), st.integers(1, 4), st.booleans())
+def test_restating_a_slice_of_a_model_that_reads_itself_restates_every_later_one(
+    asked: set[int], shown: set[int], lookback: int, downstream: bool
+) -> None:
+    found = spread(a_chain(lookback), {"m.balance": of(*asked)}, {"m.balance": of(*shown)}, downstream=downstream)
+    slices = found.slices["m.balance"]
+    assert slices == SliceSet.span(DAY, min(asked), max(asked | shown))
+    assert found.carried["m.balance"] == slices - of(*asked)
+    assert not any(outside.model == "m.balance" for outside in found.outside)
+
+
+def test_what_reads_a_chain_is_restated_along_with_it() -> None:
+    shown = {"m.balance": days("2026-01-01..2026-01-20"), "m.report": days("2026-01-01..2026-01-20")}
+    found = spread(a_chain(), {"m.balance": days("2026-01-05")}, shown, downstream=True)
+    assert found.slices["m.report"] == days("2026-01-05..2026-01-20")
+    (note,) = carried_notes(found)
+    assert note.startswith("m.balance: 2026-01-06..2026-01-20 (15 slices) restated too")
+
+
+@given(st.integers(-50, 50), st.integers(1, 5))
+def test_a_slice_reads_of_its_own_table_what_lies_before_it_and_its_readers_lie_after(
+    slice: int, lookback: int
+) -> None:
+    own = an_input("m.balance", lookback=lookback, is_own=True)
+    assert own.read_by(of(slice), DAY) == SliceSet.span(DAY, slice - lookback, slice - 1)
+    assert own.readers_of(of(slice), DAY) == SliceSet.span(DAY, slice + 1, slice + lookback)

@@ -10,6 +10,7 @@ from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import StringType, TimestamptzType
 
 from retcon.core.intervals import Interval
+from retcon.core.models import Order
 from retcon.core.plans import Origin, Outside, Role, from_document, to_document
 from retcon.errors import BadArguments, ProjectInvalid, Refused
 from tests.flow.workshops import Workshop, reading, scope, share, tomorrow
@@ -383,3 +384,39 @@ def test_hours_of_a_table_whose_column_is_a_date_are_refused_with_both_named(wor
     refused = refusal(workshop, "mart.a", start="2026-01-03")
     assert refused.message == "mart.a: a slice is an hour of d, which is a DATE and tells no hours"
     assert "every: day" in refused.next
+
+
+def a_chain(workshop: Workshop) -> Workshop:
+    workshop.lake.by_day("raw.s", "2026-01-01..2026-01-20")
+    workshop.model(
+        "mart.total",
+        "raw.s: {time: d}, mart.total: {time: d, lookback: 1}",
+        "SELECT :start_date AS d, sum(n) AS n FROM (SELECT n FROM raw.s UNION ALL SELECT n FROM mart.total)",
+        keys="replay: {order: sequential}\ncolumns: {d: date, n: bigint}",
+    )
+    return workshop
+
+
+def test_a_model_that_reads_itself_is_planned_slice_by_slice_from_its_first_one_on(workshop: Workshop) -> None:
+    plan = a_chain(workshop).plan("mart.total")
+    total = share(plan, "mart.total")
+    assert total.slices.text == "2026-01-01..2026-01-20"
+    assert [wave.text for wave in total.waves] == [slice.label for slice in total.slices]
+    assert total.order is Order.SEQUENTIAL
+    assert total.one_by_one == ("it reads its previous slice",)
+    own = reading(plan, "mart.total", "mart.total")
+    assert own.origin is Origin.RUN
+    assert own.slices is not None
+    assert own.slices.text == "2025-12-31..2026-01-19"
+    assert not own.missing
+    assert "mart.total begins with 2026-01-01, which finds nothing of itself before it" in plan.notes
+
+
+def test_a_chain_goes_on_where_it_ends_and_not_beyond_a_gap(workshop: Workshop) -> None:
+    a_chain(workshop).publish_by_hand("mart.total", "2026-01-01..2026-01-10")
+    assert scope(workshop.plan("mart.total", start="2026-01-11")) == {"mart.total": "2026-01-11..2026-01-20"}
+    restated = workshop.plan("mart.total", start="2026-01-04", end="2026-01-05", downstream=False)
+    assert scope(restated) == {"mart.total": "2026-01-04..2026-01-10"}
+    assert any("2026-01-06..2026-01-10" in note for note in restated.notes)
+    with pytest.raises(Refused, match=r"mart\.total has no data for 2026-01-12"):
+        workshop.plan("mart.total", start="2026-01-13")

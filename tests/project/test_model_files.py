@@ -299,7 +299,7 @@ def test_a_time_that_is_a_number_of_slices_is_that_number(root: Path, every: str
         ("strategy: full", "`strategy: full` isn't supported yet"),
         ("strategy: replce", "`strategy` must be `replace`"),
         ("strategy: [x]", "`strategy` must be `replace`"),
-        ("replay: {order: sequential}", "`replay.order: sequential` isn't supported yet"),
+        ("replay: {order: backwards}", "`replay.order` must be `parallel` or `sequential`"),
         ("replay: {wave: 0}", "`replay.wave` must be at least 1"),
         ("replay: {wave: all}", "`replay.wave` must be a whole number, not text"),
         ("replay: {window: 90}", "`replay.window` must be a time span such as `14 days` or `3 months`, not `90`"),
@@ -417,7 +417,6 @@ def test_a_start_may_be_written_as_text(root: Path) -> None:
         ("{o: {table: ../../etc/passwd}}", "`inputs.o.table` must be a table such as `raw.orders`"),
         ("{../../etc/passwd: {}}", "`inputs.../../etc/passwd` must be a table such as `raw.orders`"),
         ("{'`raw`.`orders`': {}}", "`inputs.`raw`.`orders`` must be a table such as `raw.orders`, without paths"),
-        ("{mart.a: {time: order_date}}", "a model that reads itself isn't supported yet"),
         ("[raw.orders]", "`inputs` must be a mapping of `key: value`, not a list"),
         ("{raw.orders: order_date}", "`inputs.raw.orders` must be a mapping of `key: value`, not text"),
         ("{'${SCHEMA}.orders': {time: '${COL}'}}", "`inputs.${SCHEMA}.orders` holds `${`"),
@@ -466,3 +465,40 @@ def test_a_file_that_is_not_utf8_is_refused(root: Path) -> None:
     path.write_bytes(path.read_bytes() + b"\n-- \xe9\n")
     with pytest.raises(ProjectInvalid, match="UTF-8"):
         read_model(path, root, KNOWN, queries)
+
+
+OWN = """\
+/* retcon
+slices: {by: order_date, every: day}
+columns: {order_date: date, total: bigint}
+inputs: {raw.orders: {time: order_date}, mart.a: {time: order_date, lookback: 1}}
+replay: {order: sequential}
+*/
+SELECT :start_date AS order_date, sum(n) AS total
+FROM (SELECT n FROM raw.orders UNION ALL SELECT total FROM mart.a)
+"""
+
+
+def test_a_model_may_read_its_previous_slice(root: Path) -> None:
+    model = read(root, OWN)
+    assert model.reads_itself
+    assert [i.is_own for i in model.inputs] == [False, True]
+    assert model.one_by_one == ("it reads its previous slice",)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("lookback: 1", "lookback: 0", "what is being computed can't be read"),
+        ("mart.a: {time: order_date, lookback: 1}", "mart.a: {}", "what is being computed can't be read"),
+        ("lookback: 1", "lookback: 1, lookahead: 1", "what comes after a slice isn't computed yet"),
+        ("lookback: 1", "lookback: 1, on_change: ignore", "restating a slice restates the later ones"),
+        ("replay: {order: sequential}", "", "its slices are computed one after the other"),
+        ("columns: {order_date: date, total: bigint}", "", "whose table isn't there when its first slice is computed"),
+    ],
+)
+def test_what_a_model_cannot_read_of_itself_is_told(root: Path, old: str, new: str, message: str) -> None:
+    assert old in OWN
+    found = problem(root, OWN.replace(old, new))
+    assert message in found.message
+    assert found.remedy

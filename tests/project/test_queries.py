@@ -164,10 +164,15 @@ def test_a_superfluous_input_is_refused() -> None:
     assert problem.message == "the input `raw.customers` is declared but not read"
 
 
-def test_a_model_that_reads_itself_comes_later() -> None:
-    me = Input(name="mart.m", table="mart.m", time="order_date")
-    problem = only_problem("SELECT m.order_date FROM raw.orders JOIN mart.m USING (order_date)", ORDERS, me)
-    assert problem.message == "a model that reads itself isn't supported yet"
+def test_a_model_that_reads_itself_says_so() -> None:
+    joined = "raw.orders o FULL JOIN mart.m m ON m.id = o.id AND o.order_date = :start_date"
+    sql = f"SELECT :start_date AS order_date FROM {joined}"
+    me = Input(name="mart.m", table="mart.m", time="order_date", lookback=1, is_own=True)
+    assert not read_query(sql, model="mart.m", inputs=(ORDERS, me), slicing=Slicing(by="order_date")).problems
+    problem = only_problem(sql, ORDERS)
+    assert problem.message == "the model reads itself, which `inputs` doesn't declare"
+    assert "lookback: 1" in problem.remedy
+    assert "order: sequential" in problem.remedy
 
 
 @pytest.mark.parametrize(

@@ -63,7 +63,7 @@ def _rendering(workspace: Workspace, model: Model, slices: SliceSet) -> Renderin
     """The first job of the range, as `apply` would build it."""
     waves = cut_waves(
         slices,
-        most=model.replay.wave if model.batching.is_sliceable else 1,
+        most=1 if model.one_by_one else model.replay.wave,
         contiguous=model.needs_contiguous_waves,
         files_of=lambda _: {},
     )

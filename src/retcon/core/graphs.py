@@ -65,13 +65,15 @@ class Graph:
         return tuple(order)
 
     def parents(self, name: str) -> set[str]:
+        """What it reads or follows of the other models: that it reads itself is no circle."""
         model = self.models[name]
         read = {i.table for i in model.inputs} | set(model.after)
-        return {table for table in read if table in self.models}
+        return {table for table in read if table in self.models and table != name}
 
     def children(self, name: str) -> list[tuple[Model, Input]]:
-        """The models that read this table, each with the input by which it does."""
-        return [(self.models[child], i) for child in self.order for i in self.models[child].inputs if i.table == name]
+        """The other models that read this table, each with the input by which it does."""
+        others = (self.models[child] for child in self.order if child != name)
+        return [(child, i) for child in others for i in child.inputs if i.table == name]
 
     def ancestors(self, name: str) -> set[str]:
         return self._reach(name, self.parents)

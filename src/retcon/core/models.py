@@ -17,6 +17,14 @@ Reach = int | timedelta
 _HOUR = timedelta(hours=1)
 
 
+class Order(StrEnum):
+    """How the waves of a model follow one another."""
+
+    PARALLEL = "parallel"
+    SEQUENTIAL = "sequential"
+    """By time, each after the one before it is staged."""
+
+
 class OnChange(StrEnum):
     """What a change of an input does to the slices that read it."""
 
@@ -50,6 +58,8 @@ class Input:
     key: str | None = None
     on_change: OnChange = OnChange.IGNORE
     valid: Validity | None = None
+    is_own: bool = False
+    """The model's own table: read before the slice, never in it, since that is being computed."""
 
     def read_by(self, slices: SliceSet, resolution: Grain) -> SliceSet:
         """The input's slices of this grain that these slices of the model read: all that their reach touches."""
@@ -87,11 +97,15 @@ class Input:
 
     def _until(self, grain: Grain, slice: int) -> int:
         """The last hour that a slice reads."""
+        if self.is_own:
+            return grain.first_hour(slice) - 1
         if isinstance(self.lookahead, timedelta):
             return grain.first_hour(slice + 1) + self.lookahead // _HOUR - 1
         return grain.first_hour(slice + 1 + self.lookahead) - 1
 
     def _first_reader(self, grain: Grain, hour: int) -> int:
+        if self.is_own:
+            return grain.holding(hour) + 1
         if isinstance(self.lookahead, timedelta):
             return grain.holding(hour - self.lookahead // _HOUR)
         return grain.holding(hour) - self.lookahead
@@ -121,6 +135,7 @@ def reach_text(reach: Reach) -> str:
 class Replay:
     """How history is recomputed."""
 
+    order: Order = Order.PARALLEL
     wave: int | None = None
     sliceable: bool = False
     window_days: int | None = None
@@ -180,6 +195,17 @@ class Model:
         parity = () if self.nondeterministic else (PARITY,)
         valid = (gate_name(i.name) for i in self.inputs if i.valid is not None)
         return (*declared, SCHEMA, OUTSIDE_SCOPE, EMPTY, *parity, *valid)
+
+    @property
+    def reads_itself(self) -> bool:
+        return any(i.is_own for i in self.inputs)
+
+    @property
+    def one_by_one(self) -> tuple[str, ...]:
+        """Why its slices are computed one by one; empty where one job may compute many."""
+        if self.reads_itself:
+            return ("it reads its previous slice",)
+        return () if self.batching.is_sliceable else self.batching.reasons
 
     @property
     def needs_contiguous_waves(self) -> bool:

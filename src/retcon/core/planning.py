@@ -26,6 +26,8 @@ class Scope:
     slices: Mapping[str, SliceSet]
     selected: frozenset[str]
     outside: tuple[Outside, ...] = ()
+    carried: Mapping[str, SliceSet] = field(default_factory=dict)
+    """Slices that are restated only because their model reads itself, and an earlier one is."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,7 +151,7 @@ def _last_begun(grain: Grain, now: datetime) -> Edge:
 
 def _held(model: Model, graph: Graph, world: World) -> Iterable[tuple[Input, Grain, list[tuple[int, int]]]]:
     """The inputs whose metadata tells what they hold: as they are cut, and in hours."""
-    for i in model.inputs:
+    for i in (i for i in model.inputs if not i.is_own):
         reading = reading_of(i, model.grain, graph, world.facts.get(i.table))
         if reading is None:
             continue
@@ -174,6 +176,7 @@ def spread(
 ) -> Scope:
     """The asked slices, and what reads them: published downstream slices are restated too."""
     slices: dict[str, SliceSet] = {}
+    carried: dict[str, SliceSet] = {}
     outside: list[Outside] = []
     for name in graph.order:
         model = graph.models[name]
@@ -182,10 +185,18 @@ def spread(
         covered = asked.get(name, empty)
         if downstream:
             covered |= _readers(model, slices, shown, OnChange.RESTATE)
+        if covered and model.reads_itself:
+            carried[name] = _and_later(covered, shown) - covered
+            covered |= carried[name]
         if covered:
             slices[name] = covered
         outside += _left_outside(model, slices, shown, asked=name in asked)
-    return Scope(slices=slices, selected=frozenset(asked), outside=tuple(outside))
+    return Scope(slices=slices, selected=frozenset(asked), outside=tuple(outside), carried=carried)
+
+
+def _and_later(slices: SliceSet, shown: SliceSet) -> SliceSet:
+    """Of a model that reads itself, every slice from the first to the last published: each rests on the one before."""
+    return SliceSet.span(slices.grain, slices.ordinals[0], max((slices.ordinals[-1], *shown.ordinals[-1:])))
 
 
 def _readers(model: Model, slices: Mapping[str, SliceSet], shown: SliceSet, on_change: OnChange) -> SliceSet:
@@ -217,7 +228,6 @@ def plan_model(model: Model, scope: Scope, graph: Graph, world: World, now: date
     """One model's share of the plan."""
     slices = scope.slices[model.name]
     readings = {i.name: reading_of(i, model.grain, graph, world.facts.get(i.table)) for i in model.inputs}
-    one_by_one = () if model.batching.is_sliceable else model.batching.reasons
     still_open = _open(slices, now)
     return PlannedModel(
         name=model.name,
@@ -225,7 +235,7 @@ def plan_model(model: Model, scope: Scope, graph: Graph, world: World, now: date
         slices=slices,
         waves=cut_waves(
             slices,
-            most=1 if one_by_one else wave or model.replay.wave,
+            most=1 if model.one_by_one else wave or model.replay.wave,
             contiguous=model.needs_contiguous_waves,
             files_of=lambda ordinal: _files_read(model, SliceSet(model.grain, (ordinal,)), readings, world),
         ),
@@ -238,7 +248,8 @@ def plan_model(model: Model, scope: Scope, graph: Graph, world: World, now: date
         ),
         gates=model.gate_names,
         consumers=model.consumers,
-        one_by_one=one_by_one,
+        order=model.replay.order,
+        one_by_one=model.one_by_one,
     )
 
 
@@ -322,6 +333,9 @@ def _missing(i: Input, reading: Reading, reads: SliceSet, wanted: Wanted, scope:
     there = SliceSet(natural)
     for some in (*known, *([held.present] if held is not None else [])):
         there |= some.recut(natural)
+    if i.is_own:
+        # Before its first slice there is nothing of it to be read.
+        read = SliceSet(natural, tuple(o for o in read.ordinals if o >= there.ordinals[0]))
     return ((read - there) - _not_due(natural, wanted)) | expired
 
 
@@ -401,6 +415,15 @@ def widened_notes(asked: Mapping[str, tuple[Interval, SliceSet]]) -> tuple[str, 
     return tuple(notes)
 
 
+def carried_notes(scope: Scope) -> tuple[str, ...]:
+    """Where restating a slice restates those after it."""
+    return tuple(
+        f"{name}: {_abridged(slices)} restated too, since each slice reads the one before"
+        for name, slices in scope.carried.items()
+        if slices
+    )
+
+
 def notes_of(models: Iterable[PlannedModel], graph: Graph, interval: Interval | None, world: World) -> tuple[str, ...]:
     """What the reviewer should know besides the numbers."""
     notes: list[str] = []
@@ -411,6 +434,10 @@ def notes_of(models: Iterable[PlannedModel], graph: Graph, interval: Interval | 
             notes.append(f"{model.name} begins on {start} (`slices.start`): nothing before is planned for it")
         if planned.is_new and model.name not in world.facts:
             notes.append(f"{model.name} doesn't exist yet: it is made, empty, when staging begins")
+        shown = world.published.get(model.name) or planned.slices
+        if model.reads_itself and planned.slices.ordinals[0] <= shown.ordinals[0]:
+            first = planned.slices.grain.label(planned.slices.ordinals[0])
+            notes.append(f"{model.name} begins with {first}, which finds nothing of itself before it")
         if planned.open:
             notes.append(f"{model.name}: {planned.open.text} isn't over yet (open)")
         for i in planned.inputs:

@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import Any
 
 from retcon.core.intervals import Interval
+from retcon.core.models import Order
 from retcon.core.slices import Cut, SliceSet, cut_of
 
 Document = dict[str, Any]
@@ -92,6 +93,7 @@ class PlannedModel:
     inputs: tuple[PlannedInput, ...]
     gates: tuple[str, ...]
     consumers: tuple[str, ...]
+    order: Order = Order.PARALLEL
     one_by_one: tuple[str, ...] = ()
     """Why its slices are computed one by one."""
 
@@ -235,6 +237,7 @@ def _model_document(model: PlannedModel) -> Document:
         "open": model.open.text,
         "new": model.is_new,
         "code": model.fingerprint,
+        "order": model.order.value,
         "one_by_one": list(model.one_by_one),
         "gates": list(model.gates),
         "consumers": list(model.consumers),
@@ -305,6 +308,7 @@ def _model_from(document: Mapping[str, Any]) -> PlannedModel:
         open=SliceSet.parse(grain, document["open"]),
         is_new=document["new"],
         fingerprint=document["code"],
+        order=Order(document.get("order", Order.PARALLEL)),
         one_by_one=tuple(document["one_by_one"]),
         gates=tuple(document["gates"]),
         consumers=tuple(document["consumers"]),

@@ -84,7 +84,8 @@ def read_of(i: Input, slices: SliceSet, resolution: Grain | None, snapshots: Map
     """What these slices read of an input; without a resolution, all of it."""
     return Read(
         table=i.table,
-        snapshot_id=snapshots[i.table],
+        # Of its own table there is nothing before the run opens it.
+        snapshot_id=snapshots.get(i.table) if i.is_own else snapshots[i.table],
         time=i.time,
         slices=None if resolution is None else i.read_by(slices, resolution),
     )

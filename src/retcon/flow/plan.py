@@ -11,6 +11,7 @@ from retcon.core.models import Model
 from retcon.core.planning import (
     World,
     asked_or_default,
+    carried_notes,
     merged_limits,
     notes_of,
     plan_id,
@@ -113,7 +114,7 @@ class Planner:
             outside=scope.outside,
             settings=self._project.settings.fingerprint,
             limits=merged_limits(self._project.settings.limits),
-            notes=(*widened_notes(ranges), *notes_of(models, graph, interval, world)),
+            notes=(*widened_notes(ranges), *carried_notes(scope), *notes_of(models, graph, interval, world)),
         )
 
     def _asked(self, ask: Ask, selected: Sequence[str], world: World) -> dict[str, tuple[Interval | None, SliceSet]]:
@@ -220,6 +221,8 @@ class Planner:
         problems: list[Problem] = []
         for name in planned:
             model = graph.models[name]
+            if model.reads_itself:
+                columns.setdefault(name, tuple(column for column, _ in model.columns))
             problems += self._sql.column_problems(model, columns)
             output = self._sql.output_columns(model, columns)
             require_time_columns(model, world.facts)

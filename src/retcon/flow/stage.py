@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
+from itertools import islice
 from time import monotonic
 
 from retcon.core.jobs import Job, StagedWave
+from retcon.core.models import Order
 from retcon.core.plans import PlannedModel
 from retcon.core.runs import (
     Paused,
@@ -40,6 +42,8 @@ class _Wave:
     number: int
     slices: SliceSet
     job: Job
+    look_first: bool
+    """It may be on the branch already."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,15 +65,25 @@ def stage(run: Run, context: Context) -> Run:
     tally = _Tally(run, context, already=sum(len(s) for m, n, s in _waves(run) if (m.name, n) in done))
     own = {planned.name for planned in run.plan.models}
     for planned in run.plan.models:
-        snapshots = context.snapshots(run)
-        run = judge_inputs(run, (planned,), own, snapshots, context)
-        waves = [
-            _Wave(planned=p, number=n, slices=s, job=_sized(job_of(run, p, s, snapshots, context, f"w{n}"), context))
-            for p, n, s in _waves(run)
-            if p.name == planned.name and (p.name, n) not in done
-        ]
-        _run_waves(run, context, waves, tally, look_first=resuming)
+        run = judge_inputs(run, (planned,), own, context.snapshots(run), context)
+        missing = [(n, s) for p, n, s in _waves(run) if p.name == planned.name and (p.name, n) not in done]
+        if missing:
+            tally.begin(planned.name)
+            waves = _jobs(run, planned, missing, context, look_first=resuming)
+            _run_waves(run, context, waves, tally, 1 if planned.order is Order.SEQUENTIAL else context.max_active)
     return context.record(run, StagingDone())
+
+
+def _jobs(
+    run: Run, planned: PlannedModel, waves: Sequence[tuple[int, SliceSet]], context: Context, *, look_first: bool
+) -> Iterator[_Wave]:
+    """The waves, each made when its turn comes: one that reads its own table sees what is staged by then."""
+    snapshots = context.snapshots(run)
+    for number, slices in waves:
+        if context.model(planned).reads_itself:
+            snapshots = {**snapshots, planned.name: context.tables.head(planned.name, run.plan.branch)}
+        job = job_of(run, planned, slices, snapshots, context, f"w{number}")
+        yield _Wave(planned=planned, number=number, slices=slices, job=_sized(job, context), look_first=look_first)
 
 
 def _sized(job: Job, context: Context) -> Job:
@@ -150,19 +164,16 @@ class _Tally:
         self._context.watch(Progress(step="stage", model=model, done=self.slices, total=self._total, rows=self.rows))
 
 
-def _run_waves(run: Run, context: Context, waves: list[_Wave], tally: _Tally, *, look_first: bool) -> None:
-    """At most `max_active` at once, in their order; each is recorded as soon as it is on the branch."""
-    if not waves:
-        return
-    tally.begin(waves[0].planned.name)
-    pool = ThreadPoolExecutor(max_workers=context.max_active, thread_name_prefix="wave")
+def _run_waves(run: Run, context: Context, waves: Iterator[_Wave], tally: _Tally, at_once: int) -> None:
+    """In their order, some at once; each is recorded as soon as it is on the branch."""
+    pool = ThreadPoolExecutor(max_workers=at_once, thread_name_prefix="wave")
     running: dict[Future[_Outcome], _Wave] = {}
-    ahead = list(reversed(waves))
     try:
-        while ahead or running:
-            while ahead and len(running) < context.max_active:
-                wave = ahead.pop()
-                running[pool.submit(_stage_wave, run, context, wave, look_first)] = wave
+        while True:
+            for wave in islice(waves, at_once - len(running)):
+                running[pool.submit(_stage_wave, run, context, wave)] = wave
+            if not running:
+                break
             finished, _ = wait(running, return_when=FIRST_COMPLETED)
             for future in finished:
                 _settle(run, context, running.pop(future), future, tally)
@@ -182,11 +193,11 @@ def _run_waves(run: Run, context: Context, waves: list[_Wave], tally: _Tally, *,
         pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _stage_wave(run: Run, context: Context, wave: _Wave, look_first: bool) -> _Outcome:
+def _stage_wave(run: Run, context: Context, wave: _Wave) -> _Outcome:
     target = target_of(run, wave.planned, wave.number)
     by = wave.job.model.slicing.by
     began = monotonic()
-    if look_first:
+    if wave.look_first:
         # Committed before a crash that came before the ledger knew: not computed again.
         found = context.tables.find_wave(target, wave.slices, by)
         if found is not None:

@@ -7,8 +7,10 @@ from typing import Any
 
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from retcon.core.jobs import Job, Read
+from retcon.core.models import Model
 from retcon.core.projects import Source
 from retcon.core.queries import patched, quoted_name
 from retcon.core.schemas import TIME_TYPES
@@ -58,7 +60,7 @@ class ScopedReads:
     def compute(self, job: Job) -> DataFrame:
         """The model's query or function over its scoped inputs, as the author wrote it."""
         try:
-            frames = {name: self.frame(read, job.name) for name, read in sorted(job.reads.items())}
+            frames = {name: self._input(read, job) for name, read in sorted(job.reads.items())}
         except AnalysisException as error:
             raise _refusal(job, first_line(error)) from error
         register_udfs(self._spark, self.code, job.model.udfs)
@@ -80,6 +82,15 @@ class ScopedReads:
         finally:
             for view in views.values():
                 self._spark.catalog.dropTempView(view)
+
+    def _input(self, read: Read, job: Job) -> DataFrame:
+        is_new = read.table == job.model.name and read.snapshot_id is None
+        return self._nothing_yet(job.model) if is_new else self.frame(read, job.name)
+
+    def _nothing_yet(self, model: Model) -> DataFrame:
+        """What a model reads of itself before it has a table: no rows, of its declared columns."""
+        columns = [F.lit(None).cast(kind).alias(name) for name, kind in model.columns]
+        return self._spark.range(0).select(*columns)
 
     def _time_type(self, frame: DataFrame, read: Read) -> str:
         kind = type_of(frame, read.time)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import date, datetime, timedelta
 from functools import partial
 from typing import Annotated
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from retcon.core.models import UNSLICED, Input, OnChange, Reach, Replay, Slicing
+from retcon.core.models import UNSLICED, Input, OnChange, Order, Reach, Replay, Slicing
 from retcon.core.slices import Cut, Grain, Whole
 from retcon.core.validity import Gaps, Validity
 from retcon.project import names
@@ -132,7 +133,7 @@ def _in_slices(reach: Reach, every: Cut) -> Reach:
 class ReplayKeys(Shape):
     """How history is recomputed."""
 
-    order: Annotated[str, one_of("parallel", later={"sequential": ""})] = "parallel"
+    order: Annotated[str, one_of(*Order)] = "parallel"
     wave: Annotated[int, Field(ge=1)] | None = None
     window: Annotated[int, BeforeValidator(days_of)] | None = None
     reprocess: Annotated[int, BeforeValidator(days_of)] = 0
@@ -141,6 +142,7 @@ class ReplayKeys(Shape):
 
     def replay(self) -> Replay:
         return Replay(
+            order=Order(self.order),
             wave=self.wave,
             sliceable=self.sliceable,
             window_days=self.window,
@@ -185,7 +187,39 @@ class ModelKeys(Shape):
         for name, keys in self.inputs.items():
             found = problems.taken(("inputs", name), partial(keys.input, name, every))
             if found is not None and found.table == model:
-                problems.add(("inputs", name), "a model that reads itself isn't supported yet")
-            elif found is not None:
+                found = problems.taken(("inputs", name), partial(self._own, found))
+            if found is not None:
                 inputs.append(found)
         return tuple(inputs)
+
+    def _own(self, i: Input) -> Input:
+        """The input by which a model reads its own table."""
+        if isinstance(self.slicing().every, Whole):
+            raise Objection(
+                "is the model itself, which has no previous slice: it isn't cut into slices",
+                remedy="give the model `slices`",
+            )
+        if i.time is None or not i.lookback:
+            raise Objection(
+                "is the model itself, and what is being computed can't be read",
+                remedy=f"read its previous slice: `time: {self.slicing().by}, lookback: 1`",
+            )
+        if i.lookahead:
+            raise Objection(
+                "is the model itself, and what comes after a slice isn't computed yet", remedy="leave out `lookahead`"
+            )
+        if i.on_change is OnChange.IGNORE:
+            raise Objection(
+                "is the model itself: restating a slice restates the later ones", remedy="leave out `on_change`"
+            )
+        if self.replay.order != Order.SEQUENTIAL:
+            raise Objection(
+                "is the model itself, so its slices are computed one after the other",
+                remedy="write `replay: {order: sequential}`",
+            )
+        if not self.columns:
+            raise Objection(
+                "is the model itself, whose table isn't there when its first slice is computed",
+                remedy="name its columns and their types: `columns: {…}`",
+            )
+        return replace(i, is_own=True)

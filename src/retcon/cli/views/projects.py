@@ -26,7 +26,7 @@ from retcon.cli.views.parts import (
     table,
     title,
 )
-from retcon.core.models import Input, Model, reach_text
+from retcon.core.models import Input, Model, Order, reach_text
 from retcon.core.projects import Project, Source
 from retcon.core.promises import promise_of
 
@@ -98,12 +98,13 @@ def slicing_text(model: Model) -> str:
 def batching_text(model: Model) -> Text:
     """In waves, or slice by slice and why."""
     batching = model.batching
-    if not batching.is_sliceable:
-        return Text.assemble(("slice by slice", WARN), (f": {'; '.join(batching.reasons)}", QUIET))
+    if model.one_by_one:
+        return Text.assemble(("slice by slice", WARN), (f": {'; '.join(model.one_by_one)}", QUIET))
     wave = f", at most {model.replay.wave} a wave" if model.replay.wave else ""
+    ordered = ", one after the other" if model.replay.order is Order.SEQUENTIAL else ""
     if batching.vouched and batching.reasons:
-        return Text.assemble(f"in waves{wave}", (" (by the author's word: `replay.sliceable`)", QUIET))
-    return Text(f"in waves{wave}")
+        return Text.assemble(f"in waves{wave}{ordered}", (" (by the author's word: `replay.sliceable`)", QUIET))
+    return Text(f"in waves{wave}{ordered}")
 
 
 def input_text(i: Input) -> Text:

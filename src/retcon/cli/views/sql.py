@@ -81,7 +81,7 @@ def _head(rendering: Rendering) -> Iterator[Text]:
     model, first = rendering.model, rendering.slices
     yield _comment(f"{model.name}: {slices(first)} ({counted(len(first), 'slice')})")
     if len(rendering.jobs) > 1:
-        why = "" if model.batching.is_sliceable else f", slice by slice: {'; '.join(model.batching.reasons)}"
+        why = f", slice by slice: {'; '.join(model.one_by_one)}" if model.one_by_one else ""
         yield _comment(f"the first of {counted(len(rendering.jobs), 'job')}{why}")
 
 

@@ -16,7 +16,7 @@ from itertools import count
 
 from sqlglot import exp
 
-from retcon.core.models import Reach, Slicing
+from retcon.core.models import Input, Reach, Slicing
 from retcon.core.slices import Grain, Whole
 from retcon.project.sql.clauses import InnerQuery, grouping_sets, inner_queries, leaf_selects, own_nodes, range_reach
 from retcon.project.sql.columns import (
@@ -60,7 +60,7 @@ def judge_batching(statement: Statement, readings: Readings, slicing: Slicing, *
     judge = _Judge(readings=readings, findings=findings, calendar=calendar)
     relation = judge.query(statement.tree, None)
     # whatever this module overlooks in a tree must not pass for proven
-    overlooked = [r for r in readings.found if r.input.time is not None and id(r.table) not in judge.followed]
+    overlooked = [r for r in readings.found if _is_scoped(r.input) and id(r.table) not in judge.followed]
     for reading in () if findings.reasons else overlooked:
         findings.because(reading.input.table, reading.table, "stands where it isn't followed")
     for placeholder in statement.tree.find_all(exp.Placeholder):
@@ -119,7 +119,7 @@ class _Judge:
         declared = self.readings.input_of(table)
         if cte is not None:
             return self._reads_scoped(cte.this)
-        return declared is not None and declared.time is not None
+        return declared is not None and _is_scoped(declared)
 
     def _source(self, node: exp.Expr) -> Relation:
         """What one item of FROM holds."""
@@ -147,7 +147,7 @@ class _Judge:
     def _input(self, table: exp.Table) -> Relation:
         self.followed.add(id(table))
         declared = self.readings.input_of(table)
-        if declared is None or declared.time is None:
+        if declared is None or declared.time is None or declared.is_own:
             return Relation()
         time = declared.time.casefold()
         key = (declared.key.casefold(),) if declared.key else ()
@@ -421,6 +421,11 @@ class _Judge:
                 pairs.append((column, Field(source=own, name=name)))
         days = {Field(source=own, name=name): span for name, span in relation.days.items()}
         return days, [stated.condition for stated in equated(pairs) if isinstance(stated.condition, Bound)]
+
+
+def _is_scoped(declared: Input) -> bool:
+    """Is it cut to slices that a wave could have more of? Of itself a model sees the same in every wave: one slice."""
+    return declared.time is not None and not declared.is_own
 
 
 def _gaps(body: Body, bounds: Iterable[Bound]) -> Gaps:

@@ -87,12 +87,12 @@ def read_references(statement: Statement, *, model: str, inputs: Sequence[Input]
     problems = list(_unreadable_tables(statement))
     meant: set[str] = set()  # what a refused name was probably meant to be isn't superfluous
     for table in sorted(named_tables(statement.tree), key=lambda table: int(_parts(table)[0].meta["start"])):
-        refusal = _refusal(statement, table, model)
+        refusal = _refusal(statement, table)
         chosen = None if refusal else _chosen(table, inputs)
         if chosen is not None:
             found.append(Reading(table=table, input=chosen, reference=_reference(statement, table, chosen)))
         else:
-            problems.append(refusal or _undeclared(statement, table, inputs))
+            problems.append(refusal or _undeclared(statement, table, inputs, model))
             meant |= {nearest(dotted_name(table), [declared.table for declared in inputs]) or ""}
     if not any(_unreadable_tables(statement)):
         read = [reading.input for reading in found]
@@ -153,7 +153,7 @@ def _unreadable_tables(statement: Statement) -> Iterator[SqlProblem]:
         )
 
 
-def _refusal(statement: Statement, table: exp.Table, model: str) -> SqlProblem | None:
+def _refusal(statement: Statement, table: exp.Table) -> SqlProblem | None:
     name, line = dotted_name(table), statement.line_of(table)
     extra = {key for key, value in table.args.items() if value} - _KNOWN_PARTS
     if any("/" in part.name or "\\" in part.name or ":" in part.name for part in _parts(table)):
@@ -177,16 +177,10 @@ def _refusal(statement: Statement, table: exp.Table, model: str) -> SqlProblem |
     if extra:
         words = ", ".join(sorted(extra)).upper()
         return SqlProblem(message=f"{words} on `{name}` isn't supported", line=line, remedy="remove it")
-    if name == model:
-        return SqlProblem(
-            message="a model that reads itself isn't supported yet",
-            line=line,
-            remedy="read what it is made from instead",
-        )
     return None
 
 
-def _undeclared(statement: Statement, table: exp.Table, inputs: Sequence[Input]) -> SqlProblem:
+def _undeclared(statement: Statement, table: exp.Table, inputs: Sequence[Input], model: str) -> SqlProblem:
     name, line = dotted_name(table), statement.line_of(table)
     aliases = [declared.name for declared in inputs if declared.table == name]
     if aliases:
@@ -195,6 +189,13 @@ def _undeclared(statement: Statement, table: exp.Table, inputs: Sequence[Input])
             message=f"`{name}` is read as `{alias}`, which `inputs` doesn't declare",
             line=line,
             remedy=did_you_mean(alias, aliases) or f"use one of its aliases: {', '.join(aliases)}",
+        )
+    if name == model:
+        return SqlProblem(
+            message="the model reads itself, which `inputs` doesn't declare",
+            line=line,
+            remedy=f"to read its previous slice: `inputs: {{{name}: {{time: <its slice column>, lookback: 1}}}}` and "
+            "`replay: {order: sequential}`",
         )
     meant = did_you_mean(name, [declared.table for declared in inputs])
     declare = f"declare it: `inputs: {{{name}: {{time: <its date column>}}}}` (without `time` it is read whole)"
