@@ -140,6 +140,8 @@ class Model:
     """Of the normalised SQL and the keys that change results; not of comments, gates or descriptions."""
     key: tuple[str, ...] = ()
     columns: tuple[tuple[str, str], ...] = ()
+    comments: tuple[tuple[str, str], ...] = ()
+    """Of columns, by name."""
     after: tuple[str, ...] = ()
     replay: Replay = field(default_factory=Replay)
     gates: tuple[Gate, ...] = ()

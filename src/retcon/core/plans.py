@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 
+from retcon.core.evolution import SchemaChange, change_document, change_from
 from retcon.core.intervals import Interval
 from retcon.core.slices import Cut, SliceSet, cut_of
 
@@ -85,6 +86,8 @@ class PlannedModel:
     consumers: tuple[str, ...]
     one_by_one: tuple[str, ...] = ()
     """Why its slices are computed one by one."""
+    changes: tuple[SchemaChange, ...] = ()
+    """Of the table's columns, made before the first wave."""
 
     def input(self, name: str) -> PlannedInput:
         return next(i for i in self.inputs if i.name == name)
@@ -227,6 +230,7 @@ def _model_document(model: PlannedModel) -> Document:
         "new": model.is_new,
         "code": model.fingerprint,
         "one_by_one": list(model.one_by_one),
+        "columns": [change_document(change) for change in model.changes],
         "gates": list(model.gates),
         "consumers": list(model.consumers),
         "inputs": [_input_document(i) for i in model.inputs],
@@ -295,6 +299,8 @@ def _model_from(document: Mapping[str, Any]) -> PlannedModel:
         is_new=document["new"],
         fingerprint=document["code"],
         one_by_one=tuple(document["one_by_one"]),
+        # Plans of before columns could change have none.
+        changes=tuple(change_from(change) for change in document.get("columns", ())),
         gates=tuple(document["gates"]),
         consumers=tuple(document["consumers"]),
         inputs=tuple(_input_from(i, grain) for i in document["inputs"]),

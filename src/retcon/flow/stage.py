@@ -7,6 +7,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from time import monotonic
 
+from retcon.core.evolution import SchemaChange, comments_for
 from retcon.core.jobs import Job, StagedWave
 from retcon.core.plans import PlannedModel
 from retcon.core.runs import (
@@ -22,7 +23,7 @@ from retcon.core.runs import (
     WaveStaged,
     WaveState,
 )
-from retcon.core.schemas import require_same_types
+from retcon.core.schemas import opened_changes
 from retcon.core.slices import SliceSet
 from retcon.errors import Fault, Interrupted, RetconError
 from retcon.flow.context import Context, job_of, target_of
@@ -90,7 +91,8 @@ def _open_tables(run: Run, context: Context) -> Run:
         context.watch(Progress(step="open", model=planned.name))
         table = _open_table(run, planned, {**pins, **bases}, context)
         tables.append(table)
-        bases[planned.name] = table.base_snapshot
+        # Without a snapshot a table is read empty, with the columns that its branch has: enough for the analysis.
+        bases[planned.name] = None
     return context.record(run, TablesOpened(tables=tuple(tables), pins=pins, run_ts=run_ts))
 
 
@@ -99,9 +101,14 @@ def _open_table(run: Run, planned: PlannedModel, snapshots: Mapping[str, int | N
     first = SliceSet(planned.slices.grain, planned.slices.ordinals[:1])
     job = job_of(run, planned, first, snapshots, context, "schema")
     facts = context.tables.facts(planned.name)
-    require_same_types(model, facts, context.warehouse.output(job))
+    changes: tuple[SchemaChange, ...] = opened_changes(model, facts, context.warehouse.output(job), planned.changes)
     if facts is None:
         context.warehouse.make_table(job, planned.name, run.id)
+        facts = context.tables.facts(planned.name)
+        changes = () if facts is None else comments_for(model, facts)
+    if facts is not None and changes:
+        # Once more after a crash, the table has them already and nothing is left to change.
+        context.warehouse.change_columns(job, planned.name, changes)
         facts = context.tables.facts(planned.name)
     if facts is None:
         raise Fault(f"{planned.name} was made, but the catalog doesn't show it", state="nothing was staged")
