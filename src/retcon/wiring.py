@@ -205,7 +205,7 @@ def write_samples(root: Path, *, days: int, orders_a_day: int) -> Samples:
     return write_samples(Workspace(root).project.settings.catalog, days=days, orders_a_day=orders_a_day)
 
 
-def slice_predicate(column: str, type: str, slices: SliceSet) -> str:
+def slice_predicate(column: str | None, type: str, slices: SliceSet) -> str:
     """The filter by which a scoped read is cut to its slices."""
     from retcon.lakehouse.predicates import slice_predicate
 
