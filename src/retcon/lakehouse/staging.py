@@ -156,8 +156,11 @@ class Staging:
 
 
 def _fits_in_memory(job: Job) -> bool:
-    """May a file be held open per slice? That saves sorting the rows, and holds what is written in memory."""
-    return job.bytes is not None and job.bytes <= _SMALL_WAVE and len(job.slices) <= _FEW_FILES
+    """May a file be held open per partition? That saves sorting the rows, and holds what is written in memory."""
+    cut = job.slices.grain
+    # A table that was there may be cut finer than its slices; by days, as a rule.
+    partitions = job.slices.recut(Grain.DAY) if isinstance(cut, Grain) and cut is not Grain.HOUR else job.slices
+    return job.bytes is not None and job.bytes <= _SMALL_WAVE and len(partitions) <= _FEW_FILES
 
 
 def _partitioning(job: Job, frame: DataFrame) -> str:
