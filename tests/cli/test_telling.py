@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 
+from pyiceberg.types import LongType
+
 from retcon.core.runs import GateOverridden, WaveFailed
 from tests.cli.conftest import Records, Retcon
 from tests.cli.shops import NOON, ORDERS, REVENUE
+from tests.lakehouse.lakes import Lake
 
 RUN = "20260122_fct_orders_usd_k3f9"
 
@@ -27,6 +31,30 @@ def test_an_empty_ledger_is_no_error_and_isnt_made(retcon: Retcon, bare: Path) -
     assert refused.code == 1
     assert "has no run yet" in refused.err
     assert not (bare / ".retcon").exists()
+
+
+def test_show_schema_tells_how_the_columns_of_a_models_table_changed(retcon: Retcon, shop: Path) -> None:
+    refused = retcon("show", ORDERS, "--schema")
+    assert refused.code == 1
+    assert f"{ORDERS} has no table yet" in refused.err
+    lake = Lake(shop / ".retcon")
+    lake.by_day(ORDERS)
+    snapshot = lake.append(ORDERS, "2026-01-01", retcon__run="r1")
+    with lake.table(ORDERS).update_schema() as change:
+        change.add_column("tax", LongType())
+    answer = retcon("show", ORDERS, "--schema")
+    assert answer.code == 0
+    assert re.search(rf"^{snapshot} +\S+ \S+ +x +bigint +r1$", answer.out, re.MULTILINE)
+    assert re.search(r"no snapshot yet +tax +bigint, added", answer.out)
+    told = retcon("show", ORDERS, "--schema", "--json").result
+    assert told["model"] == ORDERS
+    assert [(c["column"], c["step"], c["snapshot"]) for c in told["columns"]] == [
+        ("d", "made", str(snapshot)),
+        ("x", "made", str(snapshot)),
+        ("tax", "added", None),
+    ]
+    assert retcon("show", "mart.nope", "--schema").code == 1
+    lake.close()
 
 
 def test_status_tells_what_is_published_and_what_is_under_way(retcon: Retcon, recorded: Records) -> None:

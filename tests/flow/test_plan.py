@@ -9,6 +9,7 @@ import pytest
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import StringType, TimestamptzType
 
+from retcon.core.evolution import AddColumn
 from retcon.core.intervals import Interval
 from retcon.core.models import Order
 from retcon.core.plans import Origin, Outside, Role, from_document, to_document
@@ -282,7 +283,23 @@ def test_an_existing_table_with_other_columns_is_refused(workshop: Workshop) -> 
     workshop.shop()
     workshop.lake.make("mart.a", by=IdentityTransform(), number="rows")
     refused = refusal(workshop, "mart.a", start="2026-01-03")
-    assert "the query yields n, which the table doesn't have; the table has rows" in refused.message
+    assert (
+        refused.message
+        == "mart.a: the table has rows (bigint, in no snapshot of main yet), which the query doesn't yield"
+    )
+
+
+def test_a_new_column_is_in_the_plan_and_in_the_plans_of_those_who_read_it(workshop: Workshop) -> None:
+    workshop.shop()
+    for name in ("mart.a", "mart.b"):
+        workshop.publish_by_hand(name, "2026-01-01..2026-01-05")
+    workshop.model("mart.a", sql="SELECT d, count(*) AS n, max(x) AS most FROM raw.s GROUP BY d")
+    workshop.model("mart.b", "mart.a: {time: d}", "SELECT * FROM mart.a")
+    plan = workshop.plan("mart.a", start="2026-01-03", end="2026-01-04")
+    for name in ("mart.a", "mart.b"):
+        assert share(plan, name).changes == (AddColumn(column="most", type=None),)
+    workshop.model("mart.b", "mart.a: {time: d}", "SELECT d FROM mart.a")
+    assert "mart.b: the table has n (bigint, since snapshot " in refusal(workshop, "mart.a", start="2026-01-03").message
 
 
 def test_a_time_that_is_no_time_is_refused(workshop: Workshop) -> None:

@@ -51,7 +51,7 @@ from pyiceberg.types import (
 from retcon.core.jobs import WaveTarget
 from retcon.core.projects import Catalog
 from retcon.core.slices import WHOLE, Grain, SliceSet
-from retcon.core.tables import Changed, Column
+from retcon.core.tables import Changed, Column, SchemaVersion
 from retcon.core.tables import PartitionField as Cut
 from retcon.errors import Fault, Refused
 from retcon.lakehouse.metadata import IcebergMetadata, spark_type
@@ -132,7 +132,8 @@ def test_facts_tell_what_the_newest_metadata_says(lake: Lake) -> None:
     assert facts is not None
     assert (facts.name, facts.uuid, facts.snapshot_id) == ("raw.t", str(table.metadata.table_uuid), None)
     assert facts.columns == tuple(
-        Column(name=n, type=t) for n, t in (("d", "date"), ("x", "bigint"), ("Name", "string"))
+        Column(name=n, type=t, id=id)
+        for id, (n, t) in enumerate((("d", "date"), ("x", "bigint"), ("Name", "string")), start=1)
     )
     assert facts.partitioning == (Cut(column="d", transform="identity"),)
     assert facts.properties["retcon.made_by"] == "r1"
@@ -145,6 +146,45 @@ def test_facts_tell_what_the_newest_metadata_says(lake: Lake) -> None:
     assert (later.snapshot_id, later.uuid) == (snapshot, facts.uuid)
     assert later.schema_id != facts.schema_id
     assert later.column_names == ("d", "x", "Name", "y")
+
+
+def test_versions_tell_the_columns_along_main_and_who_changed_them(lake: Lake) -> None:
+    lake.by_day("raw.t")
+    [empty] = versions(lake)
+    assert (empty.snapshot_id, empty.run, empty.is_oldest_kept) == (None, None, False)
+    first = lake.append("raw.t", "2026-01-01")
+    lake.append("raw.t", "2026-01-02")
+    with lake.table("raw.t").update_schema() as change:
+        change.add_column("y", LongType(), doc="why")
+    second = lake.append("raw.t", "2026-01-03", retcon__run="r2")
+    with lake.table("raw.t").update_schema() as change:
+        change.rename_column("y", "z")
+    lake.table("raw.t").manage_snapshots().create_branch(second, "retcon_r3").commit()
+    lake.append("raw.t", "2026-01-04", branch="retcon_r3", retcon__run="r3")
+    found = versions(lake)
+    assert [(v.snapshot_id, v.run) for v in found] == [(first, None), (second, "r2"), (None, "r3")]
+    assert [v.columns[-1].name for v in found] == ["x", "y", "z"]
+    assert found[1].columns[-1].comment == "why"
+    assert found[0].at is not None
+
+
+def test_the_oldest_version_kept_is_told_as_such(lake: Lake) -> None:
+    lake.by_day("raw.t")
+    gone = lake.append("raw.t", "2026-01-01")
+    kept = lake.append("raw.t", "2026-01-02")
+
+    def expire(metadata: dict[str, Any]) -> None:
+        metadata["snapshots"] = [s for s in metadata["snapshots"] if s["snapshot-id"] != gone]
+
+    lake.rewrite("raw.t", expire)
+    [version] = versions(lake)
+    assert (version.snapshot_id, version.is_oldest_kept) == (kept, True)
+
+
+def versions(lake: Lake) -> tuple[SchemaVersion, ...]:
+    facts = lake.metadata.facts("raw.t")
+    assert facts is not None
+    return facts.versions
 
 
 def test_a_table_that_was_made_again_under_its_name_has_another_uuid(lake: Lake) -> None:

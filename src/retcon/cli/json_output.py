@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from retcon.cli.views.projects import CheckReport, next_commands
 from retcon.cli.views.sql import Rendering
+from retcon.core.evolution import ColumnStep
 from retcon.core.models import Input, Model, Reach, reach_text
 from retcon.core.plans import Plan, to_document
 from retcon.core.promises import promise_of
@@ -131,6 +132,26 @@ def _plan(plan: Plan) -> Json:
         for each in model["inputs"]:
             each["snapshot"] = _id(each["snapshot"])
     return document
+
+
+def schema_result(model: str, steps: Sequence[ColumnStep]) -> Json:
+    """The history of a table's columns, oldest first."""
+    return {
+        "model": model,
+        "columns": [
+            {
+                "column": step.column,
+                "step": step.step.value,
+                "type": step.type,
+                "before": step.before,
+                "snapshot": _id(step.version.snapshot_id),
+                "at": _moment(step.version.at),
+                "or_earlier": step.version.is_oldest_kept,
+                "run": step.version.run,
+            }
+            for step in steps
+        ],
+    }
 
 
 def run_result(report: RunReport, diff: DiffReport | None, *, code: bool = False, slices: bool = False) -> Json:

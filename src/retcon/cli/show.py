@@ -7,10 +7,13 @@ from typing import Annotated
 import typer
 
 from retcon.cli.arguments import Json, ProjectFolder
-from retcon.cli.json_output import model_result, run_result
+from retcon.cli.json_output import model_result, run_result, schema_result
 from retcon.cli.terminals import Terminal, terminal_of, zone_of
 from retcon.cli.views.models import model_view
 from retcon.cli.views.runs import code_text, run_view
+from retcon.cli.views.schemas import schema_view
+from retcon.core.evolution import column_history
+from retcon.errors import Refused
 from retcon.flow.tell import Teller
 from retcon.wiring import Workspace
 
@@ -20,13 +23,16 @@ def show(
     subject: Annotated[str, typer.Argument(metavar="RUN|MODEL", hidden=True)],
     code: Annotated[bool, typer.Option("--code", help="Print the code that the run was opened with.")] = False,
     slices: Annotated[bool, typer.Option("--slices", help="List every slice of the run.")] = False,
+    schema: Annotated[
+        bool, typer.Option("--schema", help="Tell how the model's columns changed, from which snapshot and run on.")
+    ] = False,
     project: ProjectFolder = None,
     as_json: Json = False,
 ) -> None:
     """Tell everything about one run, or one model.
 
     Of a run: why, state, tables with their snapshots, how to undo it, verdicts, waves, and whether its record is
-    sound. Of a model: keys, inputs, readers, consumers, last runs.
+    sound. Of a model: keys, inputs, readers, consumers, last runs; with --schema the history of its table's columns.
 
     \b
     Example:
@@ -34,7 +40,9 @@ def show(
     """
     terminal = terminal_of(context, as_json=as_json)
     workspace = terminal.workspace(project)
-    if subject in workspace.outline.graph.models:
+    if schema:
+        _show_schema(subject, workspace, terminal)
+    elif subject in workspace.outline.graph.models:
         _show_model(subject, workspace, terminal)
     else:
         _show_run(subject, workspace, terminal, code=code, slices=slices)
@@ -45,6 +53,15 @@ def _show_model(name: str, workspace: Workspace, terminal: Terminal) -> None:
     report = Teller(project, workspace.ledger).show_model(name)
     settings = project.settings
     terminal.report(lambda: model_result(report), lambda: model_view(report, settings.consumers, zone_of(workspace)))
+
+
+def _show_schema(name: str, workspace: Workspace, terminal: Terminal) -> None:
+    model = workspace.outline.graph.model(name)
+    facts = workspace.tables.facts(model.name)
+    if facts is None:
+        raise Refused(f"{name} has no table yet", next=f"retcon plan {name} --reason …")
+    steps = column_history(facts.versions)
+    terminal.report(lambda: schema_result(name, steps), lambda: schema_view(name, steps, zone_of(workspace)))
 
 
 def _show_run(name: str, workspace: Workspace, terminal: Terminal, *, code: bool, slices: bool) -> None:

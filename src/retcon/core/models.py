@@ -161,6 +161,8 @@ class Model:
     """The project's own functions that its SQL calls by name."""
     key: tuple[str, ...] = ()
     columns: tuple[tuple[str, str], ...] = ()
+    comments: tuple[tuple[str, str], ...] = ()
+    """Of columns, by name."""
     after: tuple[str, ...] = ()
     replay: Replay = field(default_factory=Replay)
     gates: tuple[Gate, ...] = ()

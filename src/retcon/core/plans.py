@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 
+from retcon.core.evolution import SchemaChange, change_document, change_from
 from retcon.core.intervals import Interval
 from retcon.core.models import Order
 from retcon.core.slices import Cut, SliceSet, cut_of
@@ -96,6 +97,8 @@ class PlannedModel:
     order: Order = Order.PARALLEL
     one_by_one: tuple[str, ...] = ()
     """Why its slices are computed one by one."""
+    changes: tuple[SchemaChange, ...] = ()
+    """Of the table's columns, made before the first wave."""
 
     def input(self, name: str) -> PlannedInput:
         return next(i for i in self.inputs if i.name == name)
@@ -239,6 +242,7 @@ def _model_document(model: PlannedModel) -> Document:
         "code": model.fingerprint,
         "order": model.order.value,
         "one_by_one": list(model.one_by_one),
+        "columns": [change_document(change) for change in model.changes],
         "gates": list(model.gates),
         "consumers": list(model.consumers),
         "inputs": [_input_document(i) for i in model.inputs],
@@ -310,6 +314,8 @@ def _model_from(document: Mapping[str, Any]) -> PlannedModel:
         fingerprint=document["code"],
         order=Order(document.get("order", Order.PARALLEL)),
         one_by_one=tuple(document["one_by_one"]),
+        # Plans of before columns could change have none.
+        changes=tuple(change_from(change) for change in document.get("columns", ())),
         gates=tuple(document["gates"]),
         consumers=tuple(document["consumers"]),
         inputs=tuple(_input_from(i, grain) for i in document["inputs"]),

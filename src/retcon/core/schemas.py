@@ -2,29 +2,21 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
+from retcon.core.evolution import CommentColumn, SchemaChange, changes_for, require_planned
 from retcon.core.models import Model
 from retcon.core.slices import Grain, Whole
 from retcon.core.tables import Column, TableFacts
+from retcon.core.types import is_same_type
 from retcon.errors import Refused
 
 TIME_TYPES = ("date", "timestamp", "timestamp_ntz")
 """What an input's `time` may be, as Spark spells it."""
 
 
-def require_table_fits(model: Model, facts: TableFacts | None, output: tuple[str, ...] | None) -> None:
-    """An existing table must be partitioned by the slice and have the columns that the query yields."""
-    if facts is None:
-        return
-    _require_aligned(model, facts)
-    if output is not None:
-        require_same_names(model, facts, output)
-
-
-def _require_aligned(model: Model, facts: TableFacts) -> None:
-    """Whole slices are replaced by whole partitions: each partition lies in one slice."""
+def require_aligned(model: Model, facts: TableFacts) -> None:
+    """Whole slices are replaced by whole partitions: each partition of the table lies in one slice."""
     by, grain = model.slicing.by, model.grain
     if by is None or isinstance(grain, Whole):
         return
@@ -56,43 +48,45 @@ def _require_time_type(model: Model, grain: Grain, column: Column) -> None:
         )
 
 
-def require_same_names(model: Model, facts: TableFacts, output: Iterable[str]) -> None:
-    """Query and table name the same columns, in any case and order."""
-    table = {name.lower(): name for name in facts.column_names}
-    query = {name.lower(): name for name in output}
-    extra = [query[name] for name in query.keys() - table.keys()]
-    absent = [table[name] for name in table.keys() - query.keys()]
-    parts = []
-    if extra:
-        parts.append(f"the query yields {', '.join(sorted(extra))}, which the table doesn't have")
-    if absent:
-        parts.append(f"the table has {', '.join(sorted(absent))}, which the query doesn't yield")
-    if parts:
-        raise Refused(
-            f"{model.name}: " + "; ".join(parts),
-            next="changing a table's columns isn't supported yet: keep the names, or give the model a new name",
-        )
+def planned_changes(model: Model, facts: TableFacts | None, names: tuple[str, ...] | None) -> tuple[SchemaChange, ...]:
+    """How the table's columns will change, as far as the query's text and the model's `columns` tell."""
+    declared = {name.lower(): kind for name, kind in model.columns}
+    shown = names or tuple(name for name, _ in model.columns)
+    if facts is None or not shown:
+        return ()
+    return changes_for(model, facts, {name: declared.get(name.lower()) for name in shown})
 
 
-def require_same_types(model: Model, facts: TableFacts | None, output: Iterable[Column]) -> None:
-    """The query's types are those of the table and of the model's `columns`; the slice column tells the slice."""
+def opened_changes(
+    model: Model, facts: TableFacts | None, output: Iterable[Column], planned: Sequence[SchemaChange]
+) -> tuple[SchemaChange, ...]:
+    """How the table's columns change, now that Spark told the types; nothing that the plan didn't say."""
     found = {column.name.lower(): column for column in output}
     _require_slice_column(model, found)
+    _require_declared(model, found)
+    if facts is None:
+        return ()
+    changes = changes_for(model, facts, {column.name: column.type for column in found.values()})
+    # A comment can't do harm: one that was edited since the plan waits for the next.
+    wanted = [change for change in changes if not isinstance(change, CommentColumn) or change in planned]
+    require_planned(model, wanted, planned)
+    return tuple(wanted)
+
+
+def _require_declared(model: Model, found: Mapping[str, Column]) -> None:
+    """The query's columns are those of the model's `columns`, if it has them."""
     wanted = {name.lower(): Column(name=name, type=kind) for name, kind in model.columns}
-    for origin, columns in (("`columns` says", wanted), ("the table has", _by_name(facts))):
-        for name, column in columns.items():
-            if name not in found:
-                raise Refused(f"{model.name}: {origin} {column.name}, which the query doesn't yield")
-            if not _is_same_type(column.type, found[name].type):
-                raise Refused(
-                    f"{model.name}.{column.name}: the query yields {found[name].type}, {origin} {column.type}",
-                    next="changing a column's type isn't supported yet: CAST it in the query",
-                )
+    for name, column in wanted.items():
+        if name not in found:
+            raise Refused(f"{model.name}: `columns` says {column.name}, which the query doesn't yield")
+        if not is_same_type(column.type, found[name].type):
+            raise Refused(
+                f"{model.name}.{column.name}: the query yields {found[name].type}, `columns` says {column.type}",
+                next="CAST it in the query, or mend `columns`",
+            )
     if wanted and set(wanted) != set(found):
         extra = ", ".join(sorted(found[name].name for name in found.keys() - wanted.keys()))
         raise Refused(f"{model.name}: the query yields {extra}, which `columns` doesn't list")
-    if facts is not None:
-        require_same_names(model, facts, [column.name for column in found.values()])
 
 
 def _require_slice_column(model: Model, found: Mapping[str, Column]) -> None:
@@ -103,33 +97,6 @@ def _require_slice_column(model: Model, found: Mapping[str, Column]) -> None:
     if column is None:
         raise Refused(f"{model.name}: slices go by {by}, which isn't there in the output", next=f"yield it: … AS {by}")
     _require_time_type(model, grain, column)
-
-
-def _by_name(facts: TableFacts | None) -> dict[str, Column]:
-    return {column.name.lower(): column for column in facts.columns} if facts is not None else {}
-
-
-_ALIASES = {
-    "integer": "int",
-    "long": "bigint",
-    "short": "smallint",
-    "byte": "tinyint",
-    "real": "float",
-    "dec": "decimal",
-    "numeric": "decimal",
-    "timestamp_ltz": "timestamp",
-}
-_TYPE_NAME = re.compile(r"\b[a-z_]+\b(?!:)")
-"""A word of a type that isn't the name of a struct's field."""
-
-
-def _is_same_type(declared: str, found: str) -> bool:
-    def plain(kind: str) -> str:
-        text = _TYPE_NAME.sub(lambda word: _ALIASES.get(word[0], word[0]), re.sub(r"\s+", "", kind.lower()))
-        text = re.sub(r"\bdecimal\b(?![(:])", "decimal(10)", text)
-        return re.sub(r"\bdecimal\((\d+)\)", r"decimal(\1,0)", text)
-
-    return plain(declared) == plain(found)
 
 
 def require_time_columns(model: Model, facts: Mapping[str, TableFacts]) -> None:

@@ -6,6 +6,7 @@ import hashlib
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from enum import StrEnum
 from functools import cached_property
 
@@ -16,6 +17,23 @@ from retcon.core.slices import Cut, Grain, SliceSet
 class Column:
     name: str
     type: str
+    comment: str = ""
+    id: int = 0
+    """Iceberg's own: it stays when the column is renamed, and isn't given again when it is dropped."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SchemaVersion:
+    """The columns that a table had from some snapshot of main on."""
+
+    snapshot_id: int | None
+    """None: changed since the newest snapshot."""
+    at: datetime | None
+    run: str | None
+    """The run that wrote that snapshot, where retcon did; or that changed the columns to write it."""
+    columns: tuple[Column, ...]
+    is_oldest_kept: bool = False
+    """Snapshots before it are expired: it may have been so for longer."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,6 +60,8 @@ class TableFacts:
     columns: tuple[Column, ...]
     partitioning: tuple[PartitionField, ...]
     properties: Mapping[str, str] = field(default_factory=dict)
+    versions: tuple[SchemaVersion, ...] = ()
+    """How its columns were, oldest first."""
 
     @property
     def column_names(self) -> tuple[str, ...]:

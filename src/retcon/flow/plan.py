@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from retcon.core.evolution import SchemaChange
 from retcon.core.intervals import Edge, Interval, edge_text
 from retcon.core.models import Model
 from retcon.core.planning import (
@@ -26,7 +27,7 @@ from retcon.core.planning import (
 )
 from retcon.core.plans import Plan, Request
 from retcon.core.projects import Project
-from retcon.core.schemas import require_table_fits, require_time_columns
+from retcon.core.schemas import planned_changes, require_aligned, require_time_columns
 from retcon.core.slices import WHOLE, Cut, Grain, SliceSet
 from retcon.core.suggestions import nearest
 from retcon.core.tables import TableContents
@@ -81,12 +82,11 @@ class Planner:
             graph, {name: slices for name, (_, slices) in asked.items()}, world.published, downstream=ask.downstream
         )
         require_slices(scope, self._project.settings.limits)
-        if scope.slices.keys() != set(selected):
-            self._require_readable(tuple(scope.slices), world)
+        running = tuple(name for name in graph.order if name in scope.slices)
+        changes = self._require_readable(running, world)
         models = tuple(
-            plan_model(graph.models[name], scope, graph, world, ask.now, ask.wave)
-            for name in graph.order
-            if name in scope.slices
+            replace(plan_model(graph.models[name], scope, graph, world, ask.now, ask.wave), changes=changes[name])
+            for name in running
         )
         require_limits(models, self._project.settings.limits)
         require_inputs(models, allow_missing=ask.allow_missing_source)
@@ -175,10 +175,10 @@ class Planner:
         )
         return held.present | SliceSet.labelled(model.grain, self._ledger.published_slices(model.name))
 
-    def _require_readable(self, planned: Sequence[str], world: World) -> None:
-        """What these models, in running order, read is there and has the columns they take from it."""
+    def _require_readable(self, planned: Sequence[str], world: World) -> dict[str, tuple[SchemaChange, ...]]:
+        """What these models, in running order, read is there; how the columns of their own tables change."""
         self._require_tables(planned, world)
-        self._require_columns(planned, world)
+        return self._changes(planned, world)
 
     def _require_tables(self, planned: Sequence[str], world: World) -> None:
         """Everything that these models read or follow is there, or planned with them."""
@@ -214,11 +214,12 @@ class Planner:
                         next=f"publish it first, or include it: retcon plan {other} {name} …",
                     )
 
-    def _require_columns(self, planned: Sequence[str], world: World) -> None:
-        """Columns that the catalog or an upstream model's query says aren't there; tables that don't fit."""
+    def _changes(self, planned: Sequence[str], world: World) -> dict[str, tuple[SchemaChange, ...]]:
+        """How tables change; refused: columns that the catalog or an upstream query lacks, tables that don't fit."""
         graph = self._project.graph
         columns = {name: facts.column_names for name, facts in world.facts.items() if facts.columns}
         problems: list[Problem] = []
+        changes: dict[str, tuple[SchemaChange, ...]] = {}
         for name in planned:
             model = graph.models[name]
             if model.reads_itself:
@@ -226,11 +227,15 @@ class Planner:
             problems += self._sql.column_problems(model, columns)
             output = self._sql.output_columns(model, columns)
             require_time_columns(model, world.facts)
-            require_table_fits(model, world.facts.get(name), output)
+            facts = world.facts.get(name)
+            if facts is not None:
+                require_aligned(model, facts)
+            changes[name] = planned_changes(model, facts, output)
             if output is not None:
                 columns[name] = output
         if problems:
             raise ProjectInvalid(problems)
+        return changes
 
 
 def _printable(reason: str) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from time import monotonic
 
+from retcon.core.evolution import SchemaChange, comments_for
 from retcon.core.jobs import Job, StagedWave
 from retcon.core.models import Order
 from retcon.core.plans import PlannedModel
@@ -24,7 +25,7 @@ from retcon.core.runs import (
     WaveStaged,
     WaveState,
 )
-from retcon.core.schemas import require_same_types
+from retcon.core.schemas import opened_changes
 from retcon.core.slices import SliceSet
 from retcon.core.tables import Told
 from retcon.errors import Fault, Interrupted, RetconError
@@ -115,7 +116,8 @@ def _open_tables(run: Run, context: Context) -> Run:
         context.watch(Progress(step="open", model=planned.name))
         table = _open_table(run, planned, {**pins, **bases}, context)
         tables.append(table)
-        bases[planned.name] = table.base_snapshot
+        # Without a snapshot a table is read empty, with the columns that its branch has: enough for the analysis.
+        bases[planned.name] = None
     return context.record(run, TablesOpened(tables=tuple(tables), pins=pins, run_ts=run_ts))
 
 
@@ -124,9 +126,14 @@ def _open_table(run: Run, planned: PlannedModel, snapshots: Mapping[str, int | N
     first = SliceSet(planned.slices.grain, planned.slices.ordinals[:1])
     job = job_of(run, planned, first, snapshots, context, "schema")
     facts = context.tables.facts(planned.name)
-    require_same_types(model, facts, context.warehouse.output(job))
+    changes: tuple[SchemaChange, ...] = opened_changes(model, facts, context.warehouse.output(job), planned.changes)
     if facts is None:
         context.warehouse.make_table(job, planned.name, run.id)
+        facts = context.tables.facts(planned.name)
+        changes = () if facts is None else comments_for(model, facts)
+    if facts is not None and changes:
+        # Once more after a crash, the table has them already and nothing is left to change.
+        context.warehouse.change_columns(job, planned.name, changes)
         facts = context.tables.facts(planned.name)
     if facts is None:
         raise Fault(f"{planned.name} was made, but the catalog doesn't show it", state="nothing was staged")

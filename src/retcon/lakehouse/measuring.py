@@ -13,7 +13,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
-from pyspark.sql.types import DecimalType, StructField
+from pyspark.sql.types import ArrayType, DecimalType, MapType, StructField, StructType
 
 from retcon.core.gates import Unique
 from retcon.core.jobs import Job, MeasureRequest, Read
@@ -56,12 +56,16 @@ class Measuring:
         staged_rows = self._reads.frame(_table_read(request, request.staged, request.slices))
         fields = _hashed_fields(staged_rows, request.model.volatile)
         shape = shape_of(fields)
+        # Production may lack a new column, or have a narrower one: its checksums are of another shape then.
+        old_shape = shape
         known = {slice: measure for slice, measure in request.known.items() if has_shape(measure.checksum, shape)}
         unknown = SliceSet.of(request.slices.grain, (s.ordinal for s in request.slices if s not in known))
         frames = [_side(staged_rows, _STAGED, fields)]
         if request.production is not None and unknown:
             old_rows = self._reads.frame(_table_read(request, request.production, unknown))
-            frames.append(_side(old_rows, _PRODUCTION, fields))
+            old_fields = _hashed_fields(old_rows, request.model.volatile)
+            old_shape = shape_of(old_fields)
+            frames.append(_without_reshaped(_side(old_rows, _PRODUCTION, old_fields), staged_rows))
         union = reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), frames)
         scales = [_summed_scale(metric.expression, union) for metric in request.metrics]
         try:
@@ -73,7 +77,7 @@ class Measuring:
                 next="mend the metric or the column names under `gates:`, then `retcon apply` again",
             ) from error
         staged = _collected([row for row in rows if row[_SIDE] == _STAGED], request, scales, shape)
-        production = _collected([row for row in rows if row[_SIDE] == _PRODUCTION], request, scales, shape)
+        production = _collected([row for row in rows if row[_SIDE] == _PRODUCTION], request, scales, old_shape)
         empty = checksum_text(0, 0, 0, shape)
         zero = SliceMeasure(rows=0, checksum=empty, nulls={}, metrics={m.expression: None for m in request.metrics})
         every = {slice: staged.slices.get(slice, zero) for slice in request.slices}
@@ -123,6 +127,13 @@ class Measuring:
 
 def _side(frame: DataFrame, side: int, fields: list[StructField]) -> DataFrame:
     return frame.select(F.lit(side).alias(_SIDE), F.expr(row_hash(fields)).alias(_HASH), "*")
+
+
+def _without_reshaped(old: DataFrame, staged: DataFrame) -> DataFrame:
+    """Without columns whose nested fields changed: no union takes both, so of the old ones nothing is measured."""
+    now = {field.name.lower(): field.dataType.simpleString() for field in staged.schema.fields}
+    nested = [f for f in old.schema.fields if isinstance(f.dataType, StructType | ArrayType | MapType)]
+    return old.drop(*(f.name for f in nested if now.get(f.name.lower()) != f.dataType.simpleString()))
 
 
 def _table_read(request: MeasureRequest, snapshot: int, slices: SliceSet | None) -> Read:

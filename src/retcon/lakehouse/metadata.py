@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from pyiceberg.conversions import from_bytes
 from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
 from pyiceberg.manifest import DataFile, DataFileContent, ManifestEntry, ManifestEntryStatus
 from pyiceberg.partitioning import PartitionSpec
+from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Operation, Snapshot
 from pyiceberg.transforms import (
@@ -38,7 +40,7 @@ from retcon.core.jobs import StagedWave, WaveTarget
 from retcon.core.projects import Catalog
 from retcon.core.runs import StagedSlice
 from retcon.core.slices import Cut, Grain, SliceSet, Whole
-from retcon.core.tables import Changed, Column, PartitionField, TableContents, TableFacts, TableFile
+from retcon.core.tables import Changed, Column, PartitionField, SchemaVersion, TableContents, TableFacts, TableFile
 from retcon.errors import Fault, Refused
 
 _MICROSECONDS_AN_HOUR = 3_600_000_000
@@ -88,12 +90,13 @@ class IcebergMetadata:
             snapshot_id=metadata.current_snapshot_id,
             schema_id=metadata.current_schema_id,
             spec_id=metadata.default_spec_id,
-            columns=tuple(Column(name=field.name, type=spark_type(field.field_type)) for field in schema.fields),
+            columns=_columns(schema),
             partitioning=tuple(
                 PartitionField(column=schema.find_column_name(field.source_id) or "?", transform=str(field.transform))
                 for field in table.spec().fields
             ),
             properties=dict(metadata.properties),
+            versions=_versions(table),
         )
 
     def contents(self, name: str, *, time: str | None, grain: Cut, snapshot_id: int | None) -> TableContents:
@@ -156,7 +159,7 @@ class IcebergMetadata:
                 break
             summary = snapshot.summary
             operation = summary.operation.value if summary is not None else "commit"
-            run = summary.additional_properties.get("retcon.run") if summary is not None else None
+            run = _run_of(snapshot)
             by = f" by run {run}" if run else ""
             found.append(f"snapshot {snapshot.snapshot_id} ({operation}{by})")
         return found
@@ -436,6 +439,46 @@ def _back_to(table: Table, newest: int, oldest: int | None) -> Iterator[Snapshot
         at = snapshot.parent_snapshot_id
     if at != oldest:
         yield None
+
+
+def _columns(schema: Schema) -> tuple[Column, ...]:
+    return tuple(
+        Column(name=field.name, type=spark_type(field.field_type), comment=field.doc or "", id=field.field_id)
+        for field in schema.fields
+    )
+
+
+def _versions(table: Table) -> tuple[SchemaVersion, ...]:
+    """The columns along main's history, oldest first; last those that no snapshot of main has yet."""
+    metadata = table.metadata
+    schemas = table.schemas()
+    current = metadata.current_snapshot_id
+    back = list(_back_to(table, current, None)) if current is not None else []
+    line = [snapshot for snapshot in reversed(back) if snapshot is not None]
+    is_cut = len(line) < len(back)
+    found: list[tuple[int | None, SchemaVersion]] = []
+    for snapshot in line:
+        schema_id = snapshot.schema_id
+        if schema_id is None or schema_id not in schemas or (found and found[-1][0] == schema_id):
+            continue
+        version = SchemaVersion(
+            snapshot_id=snapshot.snapshot_id,
+            at=datetime.fromtimestamp(snapshot.timestamp_ms / 1000, UTC),
+            run=_run_of(snapshot),
+            columns=_columns(schemas[schema_id]),
+            is_oldest_kept=is_cut and not found,
+        )
+        found.append((schema_id, version))
+    if not found or found[-1][0] != metadata.current_schema_id:
+        writers = (_run_of(s) for s in metadata.snapshots if s.schema_id == metadata.current_schema_id)
+        run = next((run for run in writers if run), None)
+        version = SchemaVersion(snapshot_id=None, at=None, run=run, columns=_columns(table.schema()))
+        found.append((None, version))
+    return tuple(version for _, version in found)
+
+
+def _run_of(snapshot: Snapshot) -> str | None:
+    return snapshot.summary.additional_properties.get("retcon.run") if snapshot.summary is not None else None
 
 
 def spark_type(kind: IcebergType) -> str:

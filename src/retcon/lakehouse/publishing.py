@@ -6,6 +6,7 @@ The swap itself is one SQL transaction over all tables of the run, in the ledger
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 from uuid import uuid4
 
@@ -63,7 +64,8 @@ class Publishing:
     def prepare_rollback(self, request: PublishRequest) -> PointerSwap:
         """Main back to where it was before the publish; where it had nothing, the slices are emptied."""
         table = self._staging.iceberg(request.table.table)
-        _require_same_table(table, request)
+        # Columns that were added since are no hindrance: the old files lack them, and they read as NULL.
+        _require_same_table(table, replace(request, table=replace(request.table, schema_id=table.schema().schemaId())))
         current = table.currentSnapshot()
         if current is None or current.snapshotId() != request.table.published_snapshot:
             raise Conflict(

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, assert_never
 
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from retcon.core.evolution import AddColumn, CommentColumn, SchemaChange, WidenColumn
 from retcon.core.jobs import Job, WaveTarget
 from retcon.core.queries import quoted, quoted_name, text_literal
 from retcon.core.slices import Grain, Whole
@@ -54,6 +56,35 @@ class Staging:
             f"CREATE TABLE IF NOT EXISTS {self._full(table)} ({columns}) USING iceberg {comment}"
             f"{_partitioning(job, frame)}TBLPROPERTIES ({listed})"
         )
+
+    def change_columns(self, job: Job, table: str, changes: Sequence[SchemaChange]) -> None:
+        """All changes in one commit of the table's metadata; no data file is touched."""
+        utility = self._spark._jvm.org.apache.iceberg.spark.SparkSchemaUtil  # type: ignore[union-attr] # set on a live session
+        output = utility.convert(self._reads.compute(job)._jdf.schema().asNullable())
+        update = self.iceberg(table).updateSchema().caseSensitive(False)
+        for change in changes:
+            match change:
+                case AddColumn():
+                    field = output.caseInsensitiveFindField(change.column)
+                    parent, _, _ = change.column.rpartition(".")
+                    is_nested = bool(parent) and output.caseInsensitiveFindField(parent) is not None
+                    update.addColumn(parent if is_nested else None, field.name(), field.type())
+                case WidenColumn():
+                    update.updateColumn(change.column, output.caseInsensitiveFindField(change.column).type())
+                case CommentColumn():
+                    update.updateColumnDoc(change.column, change.comment)
+                case _:
+                    assert_never(change)
+        try:
+            update.commit()
+        except Py4JJavaError as error:
+            reason = str(error.java_exception.getMessage()).splitlines()[0][:300]
+            raise Fault(
+                f"{table}: its columns couldn't be changed: {reason}",
+                state="nothing was staged; the table is as it was",
+                next="if somebody else committed to it at this moment, `retcon apply` again",
+                retryable=True,
+            ) from error
 
     def open_branch(self, table: str, branch: str, snapshot_id: int | None) -> None:
         """The run's branch on a table, made at the snapshot the run starts from, unless it is there."""

@@ -29,6 +29,7 @@ class SparkWarehouse:
         publishing = Publishing(spark, staging)
         self.output = staging.output
         self.make_table = staging.make_table
+        self.change_columns = staging.change_columns
         self.open_branch = staging.open_branch
         self.stage = staging.stage
         self.windows = windows.windows

@@ -230,7 +230,8 @@ def _outline(header: _Header, file: _SqlFile | _PythonFile, slicing: Slicing, in
         fingerprint="",
         function=file.function,
         key=tuple(keys.key),
-        columns=tuple(keys.columns.items()),
+        columns=tuple((name, column.type) for name, column in keys.columns.items()),
+        comments=tuple((name, column.comment) for name, column in keys.columns.items() if column.comment),
         after=tuple(keys.after),
         replay=keys.replay.replay(),
         consumers=tuple(keys.consumers),
@@ -372,7 +373,7 @@ def _fingerprint(keys: ModelKeys, inputs: Sequence[Input], slicing: Slicing, cod
                 }
                 for i in sorted(inputs, key=lambda i: i.name)
             ],
-            "columns": list(keys.columns.items()),
+            "columns": [(name, column.type) for name, column in keys.columns.items()],
             "volatile": sorted(keys.volatile),
             "strategy": keys.strategy,
         }

@@ -130,6 +130,18 @@ def _in_slices(reach: Reach, every: Cut) -> Reach:
     return reach // length
 
 
+class ColumnKeys(Shape):
+    """One column of the output."""
+
+    type: Text
+    comment: Text | None = None
+
+
+def _column(value: object) -> object:
+    """`amount: int` is short for `amount: {type: int}`."""
+    return {"type": value} if isinstance(value, str) else value
+
+
 class ReplayKeys(Shape):
     """How history is recomputed."""
 
@@ -163,7 +175,7 @@ class ModelKeys(Shape):
         one_of("replace", later=_OTHER_STRATEGIES),
     ] = "replace"
     key: Texts = Field(default_factory=list)
-    columns: dict[Text, Text] = Field(default_factory=dict)
+    columns: dict[Text, Annotated[ColumnKeys, BeforeValidator(_column)]] = Field(default_factory=dict)
     inputs: dict[Text, Annotated[InputKeys, BeforeValidator(or_empty)]] = Field(default_factory=dict)
     after: Texts = Field(default_factory=list)
     replay: ReplayKeys = ReplayKeys()

@@ -7,6 +7,7 @@ from rich.text import Text
 
 from retcon.cli.views.parts import QUIET, STRONG, bullets, command, facts, name, prose, section, stack, table, title
 from retcon.cli.views.states import state_text
+from retcon.core.evolution import AddColumn
 from retcon.core.runs import Run
 from retcon.flow.rollback import Undone
 
@@ -18,6 +19,7 @@ def undone_view(undone: Undone) -> RenderableType:
     tables = [each.table for each in held]
     emptied = [each.table for each in held if each.base_snapshot is None]
     done = [f"{', '.join(tables)}: as before the publish, in one step"]
+    done += _kept_columns(run)
     if emptied:
         done.append(f"{', '.join(emptied)}: had no history before, so it is there without rows")
     return stack(
@@ -45,6 +47,7 @@ def cancelled_view(run: Run) -> RenderableType:
     done = [
         "nothing of it was ever visible; production is untouched",
         "its branches are dropped, and so are tables that were made for it and never written",
+        *_kept_columns(run),
         "its record stays in the ledger",
     ]
     return stack(
@@ -55,6 +58,19 @@ def cancelled_view(run: Run) -> RenderableType:
             facts([("again", _replan(run))]),
         ]
     )
+
+
+def _kept_columns(run: Run) -> list[str]:
+    """Columns that were added for a run stay: dropping one could take somebody else's rows with it."""
+    if not run.tables:
+        return []
+    added = [
+        f"{model.name}.{change.column}"
+        for model in run.plan.models
+        for change in model.changes
+        if isinstance(change, AddColumn) and not run.tables[model.name].made
+    ]
+    return [f"columns that were added for it stay, as NULL: {', '.join(added)}"] if added else []
 
 
 def _replan(run: Run) -> Text:

@@ -27,6 +27,7 @@ from retcon.cli.views.parts import (
     table,
     title,
 )
+from retcon.core.evolution import AddColumn, change_text
 from retcon.core.intervals import Interval
 from retcon.core.plans import Origin, Plan, PlannedInput, PlannedModel
 from retcon.core.projects import Settings
@@ -41,6 +42,7 @@ def plan_view(plan: Plan, settings: Settings, zone: Zone, file: str | None) -> R
             title("Plan", Text(plan.id, style=STRONG)) if file else title("Plan", Text("dry run", style=WARN)),
             facts(_header(plan, zone)),
             section("Models", _models(plan)),
+            _columns(plan),
             section("Reads", _inputs(plan)),
             section("Gates", _gates(plan)),
             _consumers(plan, settings),
@@ -90,6 +92,21 @@ def _model_row(model: PlannedModel) -> tuple[Cell, ...]:
         count(len(model.waves)),
         Text("; ").join(remarks),
     )
+
+
+def _columns(plan: Plan) -> RenderableType | None:
+    """How tables change before the first wave, which is before anything is proven."""
+    rows = [
+        (model.name if position == 0 else "", change_text(change))
+        for model in plan.models
+        for position, change in enumerate(model.changes)
+    ]
+    if not rows:
+        return None
+    added = any(isinstance(change, AddColumn) for model in plan.models for change in model.changes)
+    told = "changed when staging begins, and kept whatever becomes of the run"
+    told += "; readers see new columns from then on, NULL until the publish" if added else ""
+    return section("Columns", stack([table((name(), prose()), rows), Text(told, style=QUIET)]))
 
 
 def _inputs(plan: Plan) -> RenderableType:
