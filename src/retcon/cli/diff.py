@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from retcon.cli.arguments import Json, ProjectFolder, RunOrModel
+from retcon.cli.arguments import Environment, Json, ProjectFolder, RunOrModel
 from retcon.cli.json_output import diff_result
 from retcon.cli.terminals import terminal_of
 from retcon.cli.views.diffs import diff_view
@@ -18,6 +18,7 @@ def diff(
     all_slices: Annotated[
         bool, typer.Option("--all", help="List every slice, not only those that moved most.")
     ] = False,
+    env: Environment = None,
     project: ProjectFolder = None,
     as_json: Json = False,
 ) -> None:
@@ -32,10 +33,11 @@ def diff(
       retcon diff 20260122_fct_daily_revenue_k3f9 --all
     """
     terminal = terminal_of(context, as_json=as_json)
-    teller = terminal.workspace(project).teller
-    found = teller.run(run)
-    model = run if run != found.id else None
-    report = teller.diff(found)
+    workspace = terminal.workspace(project, env)
+    found = workspace.teller.run(run)
+    workspace.enter(found.plan.environment, f"run {found.id}")
+    model = workspace.outline.graph.model(run).name if run != found.id else None
+    report = workspace.teller.diff(found)
     terminal.report(
         lambda: diff_result(report, model),
         lambda: diff_view(report, model=model, all_slices=all_slices, width=terminal.out.width),

@@ -50,6 +50,8 @@ def check_result(report: CheckReport) -> Json:
     return {
         "project": report.project.settings.name,
         "timezone": report.project.settings.timezone,
+        "environment": report.project.environment,
+        "environments": dict(report.project.settings.environments),
         "models": [_model(model) for model in report.models],
         "later": [asdict(key) for key in report.later],
     }
@@ -182,6 +184,7 @@ def _run(run: Run) -> Json:
         "run": run.id,
         "kind": run.kind,
         "state": run.state.value,
+        "environment": run.plan.environment,
         "reason": run.plan.reason,
         "by": run.by,
         "models": [model.name for model in run.plan.models],

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from retcon.cli.arguments import Json, ProjectFolder
+from retcon.cli.arguments import Environment, Json, ProjectFolder
 from retcon.cli.json_output import model_result, run_result
 from retcon.cli.terminals import Terminal, terminal_of, zone_of
 from retcon.cli.views.models import model_view
@@ -20,6 +20,7 @@ def show(
     subject: Annotated[str, typer.Argument(metavar="RUN|MODEL", hidden=True)],
     code: Annotated[bool, typer.Option("--code", help="Print the code that the run was opened with.")] = False,
     slices: Annotated[bool, typer.Option("--slices", help="List every slice of the run.")] = False,
+    env: Environment = None,
     project: ProjectFolder = None,
     as_json: Json = False,
 ) -> None:
@@ -33,9 +34,10 @@ def show(
       retcon show 20260122_fct_daily_revenue_k3f9 --slices
     """
     terminal = terminal_of(context, as_json=as_json)
-    workspace = terminal.workspace(project)
-    if subject in workspace.outline.graph.models:
-        _show_model(subject, workspace, terminal)
+    workspace = terminal.workspace(project, env)
+    model = workspace.outline.graph.find(subject)
+    if model is not None:
+        _show_model(model.name, workspace, terminal)
     else:
         _show_run(subject, workspace, terminal, code=code, slices=slices)
 
@@ -48,8 +50,9 @@ def _show_model(name: str, workspace: Workspace, terminal: Terminal) -> None:
 
 
 def _show_run(name: str, workspace: Workspace, terminal: Terminal, *, code: bool, slices: bool) -> None:
-    teller = workspace.teller
-    report = teller.show_run(teller.run(name))
+    run = workspace.teller.run(name)
+    workspace.enter(run.plan.environment, f"run {run.id}")
+    report = workspace.teller.show_run(run)
     if code and not terminal.as_json:
         terminal.out.print(code_text(report), soft_wrap=True)
         return

@@ -48,6 +48,12 @@ class Input:
     lookahead: Reach = 0
     key: str | None = None
     on_change: OnChange = OnChange.IGNORE
+    written: str | None = None
+    """The table's name in the text, where that isn't what it is called in the environment."""
+
+    @property
+    def name_in_text(self) -> str:
+        return self.written or self.table
 
     def read_by(self, slices: SliceSet, resolution: Grain) -> SliceSet:
         """The input's slices of this grain that these slices of the model read: all that their reach touches."""

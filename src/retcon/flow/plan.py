@@ -106,6 +106,7 @@ class Planner:
                 allow_missing_source=ask.allow_missing_source,
                 wave=ask.wave,
                 refreshes=ask.refreshes,
+                environment=self._project.environment,
             ),
             interval=interval,
             timezone=self._project.settings.timezone,
@@ -188,9 +189,9 @@ class Planner:
                     continue
                 if i.table in graph.models and not world.published.get(i.table):
                     raise Refused(
-                        f"{name} reads {i.table}, which was never published",
+                        f"{name} reads {i.table}, which was never published{self._where}",
                         state="no plan was written",
-                        next=f"include it: retcon plan +{name} …",
+                        next=f"include it: retcon plan +{name}{self._project.option} …",
                     )
                 if i.table not in world.facts:
                     close = nearest(i.table, self._tables.names())
@@ -202,10 +203,14 @@ class Planner:
             for other in graph.models[name].after:
                 if other not in planned and not world.published.get(other):
                     raise Refused(
-                        f"{name} comes after {other}, which was never published",
+                        f"{name} comes after {other}, which was never published{self._where}",
                         state="no plan was written",
-                        next=f"publish it first, or include it: retcon plan {other} {name} …",
+                        next=f"publish it first, or include it: retcon plan {other} {name}{self._project.option} …",
                     )
+
+    @property
+    def _where(self) -> str:
+        return "" if self._project.environment is None else f" in {self._project.environment}"
 
     def _require_columns(self, planned: Sequence[str], world: World) -> None:
         """Columns that the catalog or an upstream model's query says aren't there; tables that don't fit."""

@@ -144,15 +144,18 @@ class Teller:
     def history(self, model: str | None, limit: int | None) -> list[RunProgress]:
         """Runs, newest first."""
         if model is not None:
-            self._project.graph.model(model)
-        return self._progress(self._ledger.runs(model=model, limit=limit))
+            return self._progress(self._ledger.runs(model=self._project.graph.model(model).name, limit=limit))
+        own = [run for run in self._ledger.runs() if run.plan.environment == self._project.environment]
+        return self._progress(own[:limit])
 
     def run(self, name: str) -> Run:
         """A run by its id, or a model's newest run; anything else is an error that suggests."""
-        if "." in name and name in self._project.graph.models:
-            runs = self._ledger.runs(model=name, limit=1)
+        model = self._project.graph.find(name)
+        if model is not None:
+            runs = self._ledger.runs(model=model.name, limit=1)
             if not runs:
-                raise Refused(f"{name} has no run yet", next=f"retcon plan {name} --start … --end … --reason …")
+                advice = f"retcon plan {model.name}{self._project.option} --start … --end … --reason …"
+                raise Refused(f"{model.name} has no run yet", next=advice)
             return runs[0]
         found = self._ledger.run(name)
         if found is None:
@@ -180,11 +183,11 @@ class Teller:
 
     def show_model(self, name: str) -> ModelReport:
         model = self._project.graph.model(name)
-        readers = tuple(dict.fromkeys(child.name for child, _ in self._project.graph.children(name)))
+        readers = tuple(dict.fromkeys(child.name for child, _ in self._project.graph.children(model.name)))
         return ModelReport(
             model=model,
-            status=self.status((name,))[0],
-            runs=tuple(self._ledger.runs(model=name, limit=10)),
+            status=self.status((model.name,))[0],
+            runs=tuple(self._ledger.runs(model=model.name, limit=10)),
             readers=readers,
         )
 
