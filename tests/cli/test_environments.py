@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import date
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
@@ -11,7 +13,7 @@ from retcon.core.plans import digest
 from retcon.flow.plan import Ask
 from retcon.wiring import Workspace
 from tests.cli.conftest import Plans, Records, Retcon
-from tests.cli.shops import FIRST, LAST, NOON, ORDERS, REVENUE, Recorder
+from tests.cli.shops import FIRST, LAST, NOON, ORDERS, REVENUE, Recorder, days
 
 RANGE = ("--start", str(FIRST), "--end", str(LAST))
 
@@ -24,15 +26,13 @@ def staging(shop: Path) -> Path:
     return shop
 
 
-def record(shop: Path, environment: str | None, suffix: str) -> Recorder:
+def record(shop: Path, environment: str | None, suffix: str, *, start: date = FIRST, end: date = LAST) -> Recorder:
     """A run in an environment, opened in the shop's ledger."""
     workspace = Workspace(shop, environment=environment)
-    plan = workspace.planner.plan(
-        Ask(
-            select=("mart.*",), reason="a try", command="", by="ann", now=NOON, suffix=suffix, start=FIRST, end=LAST
-        )
-    )  # fmt: skip
-    return Recorder(workspace, plan)
+    ask = Ask(
+        select=("mart.*",), reason="a try", command="", by="ann", now=NOON, suffix=suffix, start=start, end=end, wave=4
+    )
+    return Recorder(workspace, workspace.planner.plan(ask))
 
 
 def test_a_plan_for_an_environment_names_its_tables_and_reads_sources_where_they_are(
@@ -187,3 +187,70 @@ def test_a_first_publish_of_production_is_not_expected_of_an_environment(staging
     recorded().stage().prove().publish()
     workspace = Workspace(staging, environment="staging")
     assert all(status.published is None for status in workspace.teller.status())
+
+
+# ── diff between environments ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_diff_compares_an_environment_with_production_from_what_was_recorded(retcon: Retcon, staging: Path) -> None:
+    record(staging, None, "prod").stage().prove().publish()
+    record(staging, "staging", "stag").stage(base=None).prove(base=False).publish()
+    result = retcon("diff", REVENUE, "--env", "staging", "--json").result
+    assert (result["environment"], result["compared"]) == ("staging", "production and staging")
+    assert result["same"]
+    assert result["same_code"]
+    (diff,) = result["diff"]
+    assert (diff["model"], diff["slices_changed"], len(diff["slices"])) == (f"staging_{REVENUE}", 0, 10)
+    assert diff["rows"] == {"old": 1000, "new": 1000, "relative": "0"}
+    shown = retcon("diff", f"staging_{REVENUE}", "--env", "staging")
+    assert shown.code == 0, shown.err
+    assert "production → staging" in shown.out
+    assert "0 slices changed, 10 the same" in shown.out
+
+
+def test_diff_between_environments_tells_slices_that_differ_and_those_that_only_one_has(
+    retcon: Retcon, staging: Path
+) -> None:
+    record(staging, None, "prod", end=days()[7]).stage().prove().publish()
+    path = staging / "models" / "mart" / "fct_daily_revenue.sql"
+    path.write_text(path.read_text().replace(f"FROM {ORDERS}", f"FROM {ORDERS} WHERE order_date IS NOT NULL"))
+    new = record(staging, "staging", "stag", start=days()[2]).stage(base=None)
+    new.prove(base=False, shift=Decimal(10)).publish()
+    result = retcon("diff", REVENUE, "--env", "staging", "--json").result
+    assert not result["same"]
+    assert not result["same_code"]
+    assert result["only_in_production"] == "2026-01-01..2026-01-02"
+    assert result["only_in_environment"] == "2026-01-09..2026-01-10"
+    (diff,) = result["diff"]
+    assert diff["slices_changed"] == 6
+    assert [each["slice"] for each in diff["slices"]] == [str(day) for day in days()[2:8]]
+    for each in diff["slices"]:
+        pair = each["metrics"]["sum(amount_usd)"]
+        assert Decimal(pair["new"]) - Decimal(pair["old"]) == 10
+        assert not each["same_content"]
+    out = retcon("diff", REVENUE, "--env", "staging").out
+    assert "2 slices in production: 2026-01-01..2026-01-02" in out
+    assert "2 slices in staging: 2026-01-09..2026-01-10" in out
+    assert "not the same in both" in out
+    assert "sum(amount_usd)" in out
+
+
+def test_only_metrics_that_may_be_summed_have_a_total_between_environments(retcon: Retcon, staging: Path) -> None:
+    record(staging, None, "prod").stage().prove().publish()
+    record(staging, "staging", "stag").stage(base=None).prove(base=False, shift=Decimal(10)).publish()
+    assert "sum(amount_usd)" in retcon("diff", ORDERS, "--env", "staging", "--json").result["diff"][0]["totals"]
+    path = staging / "models" / "mart" / "fct_orders_usd.sql"
+    path.write_text(path.read_text().replace("sum(amount_usd)", "avg(amount_usd)"))
+    answer = retcon("diff", ORDERS, "--env", "staging", "--json")
+    assert answer.result["diff"][0]["totals"] == {}
+
+
+def test_diff_with_what_was_never_published_is_refused(retcon: Retcon, staging: Path) -> None:
+    record(staging, "staging", "stag").stage(base=None).prove(base=False).publish()
+    answer = retcon("diff", REVENUE, "--env", "staging")
+    assert answer.code == 1
+    assert f"{REVENUE} was never published: there is nothing to compare" in answer.err
+    record(staging, None, "prod").stage().prove().publish()
+    other = retcon("diff", REVENUE, "--env", "dev")
+    assert f"dev_{REVENUE} was never published" in other.err
+    assert f"retcon plan +dev_{REVENUE} --env dev …" in other.err

@@ -7,9 +7,10 @@ from typing import Annotated
 import typer
 
 from retcon.cli.arguments import Environment, Json, ProjectFolder, RunOrModel
-from retcon.cli.json_output import diff_result
+from retcon.cli.json_output import diff_result, environment_diff_result
 from retcon.cli.terminals import terminal_of
-from retcon.cli.views.diffs import diff_view
+from retcon.cli.views.diffs import diff_view, environment_diff_view
+from retcon.flow.tell import Teller
 
 
 def diff(
@@ -28,12 +29,22 @@ def diff(
     against production; afterwards what was published against what was there before. All of it was measured when the
     run was proven, so no Spark is started.
 
+    A model with --env: production against the environment, in the slices that are published in both.
+
     \b
     Example:
       retcon diff 20260122_fct_daily_revenue_k3f9 --all
     """
     terminal = terminal_of(context, as_json=as_json)
     workspace = terminal.workspace(project, env)
+    if env is not None and workspace.outline.graph.find(run) is not None:
+        # With its SQL: only the gates know which metrics may be summed up.
+        compared = Teller(workspace.project, workspace.ledger).compare(run)
+        terminal.report(
+            lambda: environment_diff_result(compared),
+            lambda: environment_diff_view(compared, all_slices=all_slices, width=terminal.out.width),
+        )
+        return
     found = workspace.teller.run(run)
     workspace.enter(found.plan.environment, f"run {found.id}")
     model = workspace.outline.graph.model(run).name if run != found.id else None

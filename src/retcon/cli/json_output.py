@@ -19,7 +19,16 @@ from retcon.core.plans import Plan, to_document
 from retcon.core.runs import RecordedVerdict, RecordedWave, Run
 from retcon.errors import ProjectInvalid, RetconError
 from retcon.flow.rollback import Undone
-from retcon.flow.tell import Change, DiffReport, ModelDiff, ModelReport, ModelStatus, RunProgress, RunReport
+from retcon.flow.tell import (
+    Change,
+    DiffReport,
+    EnvironmentDiff,
+    ModelDiff,
+    ModelReport,
+    ModelStatus,
+    RunProgress,
+    RunReport,
+)
 
 if TYPE_CHECKING:
     from retcon.lakehouse.samples import Samples
@@ -236,6 +245,18 @@ def diff_result(report: DiffReport, model: str | None) -> Json:
         **_run(report.run),
         "compared": "before and published" if report.is_published else "production and staged",
         "diff": [_model_diff(each, slices=True) for each in report.models if model in (None, each.model)],
+    }
+
+
+def environment_diff_result(report: EnvironmentDiff) -> Json:
+    return {
+        "environment": report.environment,
+        "compared": f"production and {report.environment}",
+        "same": report.is_same,
+        "same_code": report.same_code,
+        "only_in_production": report.only_production.text,
+        "only_in_environment": report.only_environment.text,
+        "diff": [_model_diff(report.model, slices=True)],
     }
 
 
