@@ -12,11 +12,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from retcon.core.environments import bound
 from retcon.core.models import Model
 from retcon.core.plans import Plan
 from retcon.core.projects import Project
 from retcon.core.slices import SliceSet
-from retcon.errors import Problem, Refused
+from retcon.errors import BadArguments, Problem, Refused
 from retcon.flow.ports import Clock, Watch
 
 if TYPE_CHECKING:
@@ -43,19 +44,26 @@ class Workspace:
     """A project folder with everything that commands need, each part made when it is first asked for."""
 
     def __init__(
-        self, root: Path, environ: Mapping[str, str] | None = None, *, clock: Clock = utc_now, who: str | None = None
+        self,
+        root: Path,
+        environ: Mapping[str, str] | None = None,
+        *,
+        clock: Clock = utc_now,
+        who: str | None = None,
+        environment: str | None = None,
     ) -> None:
         self.root = root
         self.environ = dict(os.environ if environ is None else environ)
         self.clock = clock
         self.who = who or _user()
+        self.environment = environment
 
     @cached_property
     def project(self) -> Project:
         from retcon.project import queries
         from retcon.project.load import load_project
 
-        return load_project(self.root, self.environ, queries)
+        return bound(load_project(self.root, self.environ, queries), self.environment)
 
     @cached_property
     def outline(self) -> Project:
@@ -64,7 +72,20 @@ class Workspace:
             return self.project
         from retcon.project.load import load_project
 
-        return load_project(self.root, self.environ, None)
+        return bound(load_project(self.root, self.environ, None), self.environment)
+
+    def enter(self, environment: str | None, of: str) -> None:
+        """Go on in the environment that a plan or run was made for; one that was asked for can't be another."""
+        if environment == self.environment:
+            return
+        if self.environment is not None:
+            raise BadArguments(
+                f"{of} is of {environment or 'production'}, and --env {self.environment} was given",
+                next="leave out --env: a plan knows its environment",
+            )
+        self.environment = environment
+        for read in ("project", "outline"):
+            self.__dict__.pop(read, None)
 
     @cached_property
     def code(self) -> ProjectCode:

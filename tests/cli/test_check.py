@@ -54,15 +54,12 @@ def test_a_model_that_runs_slice_by_slice_says_why(retcon: Retcon, bare: Path) -
 def test_keys_that_come_later_are_shown(retcon: Retcon, bare: Path) -> None:
     later = "schedule: '*/5 * * * *'\nreplay: {window: 90 days, reprocess: 3 days, deep: '@monthly'}\nsamples: true\n*/"
     put(bare, "models/mart/later.sql", MODEL.replace("*/", later))
-    with (bare / "retcon.yaml").open("a") as settings:
-        settings.write("environments: {staging: {prefix: staging_}}\n")
     answer = retcon("check", "--json")
     assert answer.code == 0, answer.err
     keys = {(key["where"], key["key"]): key["value"] for key in answer.result["later"]}
     assert keys["mart.later", "schedule"] == "*/5 * * * *"
     assert keys["mart.later", "replay.window"] == "90 days"
     assert keys["mart.later", "replay.reprocess"] == "3 days"
-    assert keys["retcon.yaml", "environments"] == "staging: staging_…"
     assert "Accepted, used by a later version" in retcon("check").out
 
 

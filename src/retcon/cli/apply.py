@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from retcon.cli.arguments import Json, ProjectFolder
+from retcon.cli.arguments import Environment, Json, ProjectFolder
 from retcon.cli.json_output import run_result, verdict_results
 from retcon.cli.progress import watching
 from retcon.cli.terminals import Terminal, terminal_of, zone_of
@@ -43,6 +43,7 @@ def apply(
         typer.Option("--override", metavar="GATE", help="Answer for a failed gate, `model:gate`; may be repeated."),
     ] = None,
     reason: Annotated[str | None, typer.Option("--reason", metavar="TEXT", help="Why the override is right.")] = None,
+    env: Environment = None,
     project: ProjectFolder = None,
     as_json: Json = False,
 ) -> None:
@@ -60,7 +61,9 @@ def apply(
     answer = Override(gates=tuple(override or ()), reason=reason or "")
     if answer.gates and not answer.reason.strip():
         raise BadArguments("an override needs a reason", next='pass --reason "why this is right all the same"')
-    workspace = terminal.workspace(project)
+    workspace = terminal.workspace(project, env)
+    reviewed = workspace.read_plan(plan)
+    workspace.enter(reviewed.environment, f"plan {reviewed.id}")
     # Before Spark is started, so that a refusal comes at once.
     reviewed = workspace.read_plan(plan)
     models = workspace.project.graph.models

@@ -18,6 +18,10 @@ ProjectFolder = Annotated[
     Path | None,
     typer.Option("--project", metavar="DIR", help="The project's folder. [default: the nearest retcon.yaml upwards]"),
 ]
+Environment = Annotated[
+    str | None,
+    typer.Option("--env", metavar="NAME", help="An environment of retcon.yaml. [default: production]"),
+]
 Json = Annotated[
     bool, typer.Option("--json", help="Write one JSON document to stdout; everything else goes to stderr.")
 ]

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from retcon.cli.arguments import Json, ProjectFolder, RunId
+from retcon.cli.arguments import Environment, Json, ProjectFolder, RunId
 from retcon.cli.json_output import cancelled_result
 from retcon.cli.rollback import run_named
 from retcon.cli.terminals import terminal_of
@@ -18,6 +18,7 @@ def cancel(
     context: typer.Context,
     run: RunId,
     reason: Annotated[str | None, typer.Option("--reason", metavar="TEXT", help="Why it is given up.")] = None,
+    env: Environment = None,
     project: ProjectFolder = None,
     as_json: Json = False,
 ) -> None:
@@ -30,7 +31,7 @@ def cancel(
       retcon cancel 20260122_fct_daily_revenue_k3f9 --reason "planned anew"
     """
     terminal = terminal_of(context, as_json=as_json)
-    workspace = terminal.workspace(project)
-    found = run_named(run, workspace.teller)
+    workspace = terminal.workspace(project, env)
+    found = run_named(run, workspace)
     ended = give_up(found, reason or "", workspace.ledger, workspace.tables, clock=workspace.clock, who=workspace.who)
     terminal.report(lambda: cancelled_result(ended), lambda: cancelled_view(ended))

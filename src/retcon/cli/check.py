@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import typer
 
-from retcon.cli.arguments import Json, ProjectFolder, Select
+from retcon.cli.arguments import Environment, Json, ProjectFolder, Select
 from retcon.cli.json_output import check_result
 from retcon.cli.terminals import terminal_of
 from retcon.cli.views.projects import CheckReport, LaterKey, check_view
@@ -14,7 +14,13 @@ from retcon.core.models import Model
 from retcon.core.projects import Project
 
 
-def check(context: typer.Context, select: Select = None, project: ProjectFolder = None, as_json: Json = False) -> None:
+def check(
+    context: typer.Context,
+    select: Select = None,
+    env: Environment = None,
+    project: ProjectFolder = None,
+    as_json: Json = False,
+) -> None:
     """Check the project and list its models in running order.
 
     All problems are listed at once, each with file, line and remedy; the exit code is then 1. Starts no Spark and
@@ -28,7 +34,7 @@ def check(context: typer.Context, select: Select = None, project: ProjectFolder 
       retcon check
     """
     terminal = terminal_of(context, as_json=as_json)
-    workspace = terminal.workspace(project)
+    workspace = terminal.workspace(project, env)
     found = workspace.project
     chosen = found.graph.select(tuple(select or ()))
     workspace.import_code(found.graph.models[name] for name in chosen)
@@ -50,8 +56,6 @@ def _later_keys(project: Project, chosen: tuple[str, ...]) -> Iterator[LaterKey]
     for source in settings.sources.values():
         if source.updated:
             yield LaterKey(where=source.name, key="updated", value=source.updated)
-    for environment, prefix in settings.environments.items():
-        yield LaterKey(where="retcon.yaml", key="environments", value=f"{environment}: {prefix}…")
 
 
 def _later_model_keys(model: Model) -> Iterator[tuple[str, str]]:

@@ -6,10 +6,11 @@ from typing import Annotated
 
 import typer
 
-from retcon.cli.arguments import Json, ProjectFolder, RunOrModel
-from retcon.cli.json_output import diff_result
+from retcon.cli.arguments import Environment, Json, ProjectFolder, RunOrModel
+from retcon.cli.json_output import diff_result, environment_diff_result
 from retcon.cli.terminals import terminal_of
-from retcon.cli.views.diffs import diff_view
+from retcon.cli.views.diffs import diff_view, environment_diff_view
+from retcon.flow.tell import Teller
 
 
 def diff(
@@ -18,6 +19,7 @@ def diff(
     all_slices: Annotated[
         bool, typer.Option("--all", help="List every slice, not only those that moved most.")
     ] = False,
+    env: Environment = None,
     project: ProjectFolder = None,
     as_json: Json = False,
 ) -> None:
@@ -27,15 +29,26 @@ def diff(
     against production; afterwards what was published against what was there before. All of it was measured when the
     run was proven, so no Spark is started.
 
+    A model with --env: production against the environment, in the slices that are published in both.
+
     \b
     Example:
       retcon diff 20260122_fct_daily_revenue_k3f9 --all
     """
     terminal = terminal_of(context, as_json=as_json)
-    teller = terminal.workspace(project).teller
-    found = teller.run(run)
-    model = run if run != found.id else None
-    report = teller.diff(found)
+    workspace = terminal.workspace(project, env)
+    if env is not None and workspace.outline.graph.find(run) is not None:
+        # With its SQL: only the gates know which metrics may be summed up.
+        compared = Teller(workspace.project, workspace.ledger).compare(run)
+        terminal.report(
+            lambda: environment_diff_result(compared),
+            lambda: environment_diff_view(compared, all_slices=all_slices, width=terminal.out.width),
+        )
+        return
+    found = workspace.teller.run(run)
+    workspace.enter(found.plan.environment, f"run {found.id}")
+    model = workspace.outline.graph.model(run).name if run != found.id else None
+    report = workspace.teller.diff(found)
     terminal.report(
         lambda: diff_result(report, model),
         lambda: diff_view(report, model=model, all_slices=all_slices, width=terminal.out.width),

@@ -21,7 +21,16 @@ from retcon.core.promises import promise_of
 from retcon.core.runs import RecordedVerdict, RecordedWave, Run
 from retcon.errors import ProjectInvalid, RetconError
 from retcon.flow.rollback import Undone
-from retcon.flow.tell import Change, DiffReport, ModelDiff, ModelReport, ModelStatus, RunProgress, RunReport
+from retcon.flow.tell import (
+    Change,
+    DiffReport,
+    EnvironmentDiff,
+    ModelDiff,
+    ModelReport,
+    ModelStatus,
+    RunProgress,
+    RunReport,
+)
 
 if TYPE_CHECKING:
     from retcon.lakehouse.samples import Samples
@@ -52,6 +61,8 @@ def check_result(report: CheckReport) -> Json:
     return {
         "project": report.project.settings.name,
         "timezone": report.project.settings.timezone,
+        "environment": report.project.environment,
+        "environments": dict(report.project.settings.environments),
         "models": [_model(model) for model in report.models],
         "foreign": [{"name": s.name, "format": s.format, "promise": promise_of(s)} for s in report.foreign],
         "later": [asdict(key) for key in report.later],
@@ -206,6 +217,7 @@ def _run(run: Run) -> Json:
         "run": run.id,
         "kind": run.kind,
         "state": run.state.value,
+        "environment": run.plan.environment,
         "reason": run.plan.reason,
         "by": run.by,
         "models": [model.name for model in run.plan.models],
@@ -257,6 +269,18 @@ def diff_result(report: DiffReport, model: str | None) -> Json:
         **_run(report.run),
         "compared": "before and published" if report.is_published else "production and staged",
         "diff": [_model_diff(each, slices=True) for each in report.models if model in (None, each.model)],
+    }
+
+
+def environment_diff_result(report: EnvironmentDiff) -> Json:
+    return {
+        "environment": report.environment,
+        "compared": f"production and {report.environment}",
+        "same": report.is_same,
+        "same_code": report.same_code,
+        "only_in_production": report.only_production.text,
+        "only_in_environment": report.only_environment.text,
+        "diff": [_model_diff(report.model, slices=True)],
     }
 
 

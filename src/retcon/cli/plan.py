@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from retcon.cli.arguments import End, Json, ProjectFolder, Select, Start
+from retcon.cli.arguments import End, Environment, Json, ProjectFolder, Select, Start
 from retcon.cli.json_output import plan_result
 from retcon.cli.terminals import terminal_of, zone_of
 from retcon.cli.views.plans import plan_view
@@ -62,6 +62,7 @@ def plan(
         typer.Option("--refresh", metavar="FILE", help="Plan what this plan asked for again, under a new id."),
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and write nothing at all.")] = False,
+    env: Environment = None,
     project: ProjectFolder = None,
     as_json: Json = False,
 ) -> None:
@@ -89,7 +90,7 @@ def plan(
         allow_missing_source=allow_missing_source,
         wave=wave,
     )
-    workspace = terminal.workspace(project)
+    workspace = terminal.workspace(project, env)
     ask = _new_ask(wish, workspace) if refresh is None else _ask_again(refresh, wish, workspace)
     made = with_command(workspace.planner.plan(ask))
     path = None if dry_run else workspace.write_plan(made)
@@ -125,6 +126,7 @@ def _ask_again(refresh: str, wish: _Wish, workspace: Workspace) -> Ask:
             next="leave out the models and dates, or plan without --refresh",
         )
     old = workspace.read_asked(refresh)
+    workspace.enter(old.request.environment, f"plan {old.id}")
     return replace(
         _new_ask(wish, workspace),
         select=old.request.models,
@@ -147,6 +149,7 @@ def with_command(made: Plan) -> Plan:
     words += ["--no-downstream"] if not request.downstream else []
     words += ["--allow-missing-source"] if request.allow_missing_source else []
     words += ["--wave", str(request.wave)] if request.wave is not None else []
+    words += ["--env", request.environment] if request.environment is not None else []
     words += ["--reason", made.reason]
     return replace(made, request=replace(request, command=shlex.join(words)))
 

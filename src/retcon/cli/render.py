@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from retcon.cli.arguments import End, Json, ProjectFolder, Start
+from retcon.cli.arguments import End, Environment, Json, ProjectFolder, Start
 from retcon.cli.json_output import rendering_result
 from retcon.cli.terminals import terminal_of
 from retcon.cli.views.sql import RenderedInput, Rendering, rendering_text
@@ -27,6 +27,7 @@ def render(
     model: Annotated[str, typer.Argument(metavar="MODEL", hidden=True)],
     start: Start = None,
     end: End = None,
+    env: Environment = None,
     project: ProjectFolder = None,
     as_json: Json = False,
 ) -> None:
@@ -41,7 +42,7 @@ def render(
       retcon render mart.fct_daily_revenue --start 2026-01-01 --end 2026-01-07
     """
     terminal = terminal_of(context, as_json=as_json)
-    workspace = terminal.workspace(project)
+    workspace = terminal.workspace(project, env)
     found = workspace.project.graph.model(model)
     rendering = _rendering(workspace, found, _asked(workspace, found, start, end))
     if terminal.as_json:

@@ -6,20 +6,21 @@ from typing import Annotated
 
 import typer
 
-from retcon.cli.arguments import Json, ProjectFolder, RunId
+from retcon.cli.arguments import Environment, Json, ProjectFolder, RunId
 from retcon.cli.json_output import undone_result
 from retcon.cli.terminals import terminal_of
 from retcon.cli.views.endings import undone_view
 from retcon.core.runs import Run
 from retcon.errors import BadArguments
 from retcon.flow.rollback import require_possible, require_reason, roll_back
-from retcon.flow.tell import Teller
+from retcon.wiring import Workspace
 
 
 def rollback(
     context: typer.Context,
     run: RunId,
     reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why it is undone.")],
+    env: Environment = None,
     project: ProjectFolder = None,
     as_json: Json = False,
 ) -> None:
@@ -34,17 +35,18 @@ def rollback(
     """
     terminal = terminal_of(context, as_json=as_json)
     require_reason(reason)
-    workspace = terminal.workspace(project)
-    found = run_named(run, workspace.teller)
+    workspace = terminal.workspace(project, env)
+    found = run_named(run, workspace)
     require_possible(found, reason, workspace.outline, workspace.tables, workspace.clock())
     terminal.say("starting Spark…")
     undone = roll_back(found, reason, workspace.context(lambda _: None, project=workspace.outline))
     terminal.report(lambda: undone_result(undone), lambda: undone_view(undone))
 
 
-def run_named(name: str, teller: Teller) -> Run:
+def run_named(name: str, workspace: Workspace) -> Run:
     """The run of this id; a model is too vague for what can't be taken back."""
-    found = teller.run(name)
+    found = workspace.teller.run(name)
     if found.id != name:
         raise BadArguments(f"{name} is a model, and a run is needed", next=f"its newest run is {found.id}")
+    workspace.enter(found.plan.environment, f"run {found.id}")
     return found

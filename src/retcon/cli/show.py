@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from retcon.cli.arguments import Json, ProjectFolder
+from retcon.cli.arguments import Environment, Json, ProjectFolder
 from retcon.cli.json_output import model_result, run_result, schema_result
 from retcon.cli.terminals import Terminal, terminal_of, zone_of
 from retcon.cli.views.models import model_view
@@ -26,6 +26,7 @@ def show(
     schema: Annotated[
         bool, typer.Option("--schema", help="Tell how the model's columns changed, from which snapshot and run on.")
     ] = False,
+    env: Environment = None,
     project: ProjectFolder = None,
     as_json: Json = False,
 ) -> None:
@@ -39,11 +40,12 @@ def show(
       retcon show 20260122_fct_daily_revenue_k3f9 --slices
     """
     terminal = terminal_of(context, as_json=as_json)
-    workspace = terminal.workspace(project)
+    workspace = terminal.workspace(project, env)
+    model = workspace.outline.graph.find(subject)
     if schema:
         _show_schema(subject, workspace, terminal)
-    elif subject in workspace.outline.graph.models:
-        _show_model(subject, workspace, terminal)
+    elif model is not None:
+        _show_model(model.name, workspace, terminal)
     else:
         _show_run(subject, workspace, terminal, code=code, slices=slices)
 
@@ -65,8 +67,9 @@ def _show_schema(name: str, workspace: Workspace, terminal: Terminal) -> None:
 
 
 def _show_run(name: str, workspace: Workspace, terminal: Terminal, *, code: bool, slices: bool) -> None:
-    teller = workspace.teller
-    report = teller.show_run(teller.run(name))
+    run = workspace.teller.run(name)
+    workspace.enter(run.plan.environment, f"run {run.id}")
+    report = workspace.teller.show_run(run)
     if code and not terminal.as_json:
         terminal.out.print(code_text(report), soft_wrap=True)
         return

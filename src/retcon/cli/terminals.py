@@ -40,10 +40,10 @@ class Terminal:
         self.out = _fitted(_Report(file=showable(sys.stdout), highlight=False, markup=False, emoji=False))
         self.err = _fitted(_Aside(file=showable(sys.stderr), highlight=False, markup=False, emoji=False))
 
-    def workspace(self, project: Path | None) -> Workspace:
+    def workspace(self, project: Path | None, environment: str | None = None) -> Workspace:
         """The project that the command is about: the folder given, else the one around here."""
         self.root = find_root(Path.cwd()) if project is None else project.absolute()
-        self._workspace = Workspace(self.root)
+        self._workspace = Workspace(self.root, environment=environment)
         return self._workspace
 
     def close(self) -> None:

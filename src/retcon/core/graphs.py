@@ -18,6 +18,8 @@ class Graph:
     """Models by name; edges go from what is read to who reads it."""
 
     models: Mapping[str, Model]
+    prefix: str = ""
+    """What the environment puts before every model's name; names without it are understood, too."""
 
     @classmethod
     def of(cls, models: Iterable[Model]) -> Graph:
@@ -91,14 +93,19 @@ class Graph:
                     ahead.append(other)
         return found
 
+    def find(self, name: str) -> Model | None:
+        """The model of this name, with or without the environment's prefix."""
+        return self.models.get(name) or self.models.get(self.prefix + name)
+
     def model(self, name: str) -> Model:
         """The model of this name, or an error that suggests one."""
-        if name not in self.models:
+        found = self.find(name)
+        if found is None:
             raise Refused(
                 f"there is no model {name}",
                 next=did_you_mean(name, self.models) or "`retcon check` lists the models of this project",
             )
-        return self.models[name]
+        return found
 
     def select(self, selectors: Sequence[str], exclude: Sequence[str] = ()) -> tuple[str, ...]:
         """The models that the selectors mean, in running order."""
@@ -116,7 +123,11 @@ class Graph:
             hits = {name for name, model in self.models.items() if core[4:] in model.tags}
             known = sorted({f"tag:{tag}" for model in self.models.values() for tag in model.tags})
         else:
-            hits = {name for name in self.models if fnmatchcase(name, core)}
+            hits = {
+                name
+                for name in self.models
+                if fnmatchcase(name, core) or fnmatchcase(name.removeprefix(self.prefix), core)
+            }
             known = sorted(self.models)
         if not hits:
             raise Refused(

@@ -60,6 +60,12 @@ class Input:
     valid: Validity | None = None
     is_own: bool = False
     """The model's own table: read before the slice, never in it, since that is being computed."""
+    written: str | None = None
+    """The table's name in the text, where that isn't what it is called in the environment."""
+
+    @property
+    def name_in_text(self) -> str:
+        return self.written or self.table
 
     def read_by(self, slices: SliceSet, resolution: Grain) -> SliceSet:
         """The input's slices of this grain that these slices of the model read: all that their reach touches."""

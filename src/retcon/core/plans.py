@@ -48,6 +48,8 @@ class Request:
     wave: int | None = None
     refreshes: str | None = None
     """The plan that this one renews."""
+    environment: str | None = None
+    """Where it publishes; None: production."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,6 +149,10 @@ class Plan:
         return branch_of(self.id)
 
     @property
+    def environment(self) -> str | None:
+        return self.request.environment
+
+    @property
     def slices(self) -> int:
         return sum(len(model.slices) for model in self.models)
 
@@ -207,6 +213,7 @@ def to_document(plan: Plan) -> Document:
             "allow_missing_source": plan.request.allow_missing_source,
             "wave": plan.request.wave,
             "refreshes": plan.request.refreshes,
+            "environment": plan.request.environment,
         },
         "interval": {
             "start": None if plan.interval is None else _stamp(plan.interval.start),
@@ -299,6 +306,7 @@ def request_from(document: Mapping[str, Any]) -> Request:
         allow_missing_source=document["allow_missing_source"],
         wave=document["wave"],
         refreshes=document["refreshes"],
+        environment=document.get("environment"),  # plans of before there were environments don't say
     )
 
 

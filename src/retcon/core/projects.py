@@ -84,6 +84,7 @@ class Settings:
     sources: Mapping[str, Source] = field(default_factory=dict)
     consumers: Mapping[str, Consumer] = field(default_factory=dict)
     environments: Mapping[str, str] = field(default_factory=dict)
+    """The prefix that tables have in each environment beside production."""
     fingerprint: str = ""
     """Of what changes results: time zone, params, Spark's conf and foreign sources, secrets not filled in."""
 
@@ -99,3 +100,10 @@ class Project:
 
     settings: Settings
     graph: Graph
+    environment: str | None = None
+    """Where its models are published; None: production."""
+
+    @property
+    def option(self) -> str:
+        """What a command needs to mean the same environment, to be put behind it."""
+        return f" --env {self.environment}" if self.environment is not None else ""

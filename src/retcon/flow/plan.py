@@ -107,6 +107,7 @@ class Planner:
                 allow_missing_source=ask.allow_missing_source,
                 wave=ask.wave,
                 refreshes=ask.refreshes,
+                environment=self._project.environment,
             ),
             interval=interval,
             timezone=self._project.settings.timezone,
@@ -189,9 +190,9 @@ class Planner:
                     continue
                 if i.table in graph.models and not world.published.get(i.table):
                     raise Refused(
-                        f"{name} reads {i.table}, which was never published",
+                        f"{name} reads {i.table}, which was never published{self._where}",
                         state="no plan was written",
-                        next=f"include it: retcon plan +{name} …",
+                        next=f"include it: retcon plan +{name}{self._project.option} …",
                     )
                 if i.table not in world.facts and i.table in world.sources and world.sources[i.table].path:
                     raise Refused(
@@ -209,10 +210,14 @@ class Planner:
             for other in graph.models[name].after:
                 if other not in planned and not world.published.get(other):
                     raise Refused(
-                        f"{name} comes after {other}, which was never published",
+                        f"{name} comes after {other}, which was never published{self._where}",
                         state="no plan was written",
-                        next=f"publish it first, or include it: retcon plan {other} {name} …",
+                        next=f"publish it first, or include it: retcon plan {other} {name}{self._project.option} …",
                     )
+
+    @property
+    def _where(self) -> str:
+        return "" if self._project.environment is None else f" in {self._project.environment}"
 
     def _changes(self, planned: Sequence[str], world: World) -> dict[str, tuple[SchemaChange, ...]]:
         """How tables change; refused: columns that the catalog or an upstream query lacks, tables that don't fit."""

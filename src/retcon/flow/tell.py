@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 
-from retcon.core.gates import relative_change
+from retcon.core.gates import Drift, relative_change
 from retcon.core.models import Model
 from retcon.core.plans import tag_before
 from retcon.core.projects import Project
 from retcon.core.runs import (
+    PublishedSlice,
     RecordedEvent,
     RecordedSlice,
     RecordedVerdict,
@@ -70,6 +71,23 @@ class DiffReport:
     @property
     def is_published(self) -> bool:
         return self.run.state in (RunState.PUBLISHED, RunState.ROLLED_BACK)
+
+
+@dataclass(frozen=True, kw_only=True)
+class EnvironmentDiff:
+    """Production against an environment, from the measures that were recorded when each slice was published."""
+
+    environment: str
+    model: ModelDiff
+    """In the slices that both have: production is old, the environment is new."""
+    only_production: SliceSet
+    only_environment: SliceSet
+    same_code: bool
+    """The newest publish of both was of the same code and settings."""
+
+    @property
+    def is_same(self) -> bool:
+        return not (self.model.changed or self.only_production or self.only_environment)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,15 +162,18 @@ class Teller:
     def history(self, model: str | None, limit: int | None) -> list[RunProgress]:
         """Runs, newest first."""
         if model is not None:
-            self._project.graph.model(model)
-        return self._progress(self._ledger.runs(model=model, limit=limit))
+            return self._progress(self._ledger.runs(model=self._project.graph.model(model).name, limit=limit))
+        own = [run for run in self._ledger.runs() if run.plan.environment == self._project.environment]
+        return self._progress(own[:limit])
 
     def run(self, name: str) -> Run:
         """A run by its id, or a model's newest run; anything else is an error that suggests."""
-        if "." in name and name in self._project.graph.models:
-            runs = self._ledger.runs(model=name, limit=1)
+        model = self._project.graph.find(name)
+        if model is not None:
+            runs = self._ledger.runs(model=model.name, limit=1)
             if not runs:
-                raise Refused(f"{name} has no run yet", next=f"retcon plan {name} --start … --end … --reason …")
+                advice = f"retcon plan {model.name}{self._project.option} --start … --end … --reason …"
+                raise Refused(f"{model.name} has no run yet", next=advice)
             return runs[0]
         found = self._ledger.run(name)
         if found is None:
@@ -180,11 +201,11 @@ class Teller:
 
     def show_model(self, name: str) -> ModelReport:
         model = self._project.graph.model(name)
-        readers = tuple(dict.fromkeys(child.name for child, _ in self._project.graph.children(name)))
+        readers = tuple(dict.fromkeys(child.name for child, _ in self._project.graph.children(model.name)))
         return ModelReport(
             model=model,
-            status=self.status((name,))[0],
-            runs=tuple(self._ledger.runs(model=name, limit=10)),
+            status=self.status((model.name,))[0],
+            runs=tuple(self._ledger.runs(model=model.name, limit=10)),
             readers=readers,
         )
 
@@ -199,6 +220,32 @@ class Teller:
         models = (planned.name for planned in run.plan.models)
         return DiffReport(
             run=run, models=tuple(_model_diff(run, name, [s for s in measured if s.model == name]) for name in models)
+        )
+
+    def compare(self, name: str) -> EnvironmentDiff:
+        """What the environment shows of a model against what production shows; refused where one never did."""
+        graph, environment = self._project.graph, self._project.environment
+        if environment is None:
+            raise ValueError("production isn't compared with itself")
+        model = graph.model(name)
+        names = (model.name.removeprefix(graph.prefix), model.name)
+        last = self._ledger.last_published(names)
+        for each, option in zip(names, ("", self._project.option), strict=True):
+            if each not in last:
+                raise Refused(
+                    f"{each} was never published: there is nothing to compare", next=f"retcon plan +{each}{option} …"
+                )
+        old, new = (self._ledger.published_slices(each) for each in names)
+        there, here = (SliceSet.labelled(model.grain, found) for found in (old, new))
+        codes = {
+            (run.plan.settings, planned.fingerprint) for each, run in last.items() if (planned := run.plan.model(each))
+        }
+        return EnvironmentDiff(
+            environment=environment,
+            model=_environment_diff(model, [(old[s.label], new[s.label]) for s in there & here]),
+            only_production=there - here,
+            only_environment=here - there,
+            same_code=len(codes) == 1,
         )
 
     def _progress(self, runs: Sequence[Run]) -> list[RunProgress]:
@@ -244,6 +291,32 @@ def _model_diff(run: Run, model: str, slices: list[RecordedSlice]) -> ModelDiff:
             for s in slices
         ),
     )
+
+
+def _environment_diff(model: Model, pairs: Sequence[tuple[PublishedSlice, PublishedSlice]]) -> ModelDiff:
+    slices = tuple(
+        SliceDiff(
+            slice=new.slice,
+            rows=Change(old=Decimal(old.rows), new=Decimal(new.rows)),
+            metrics=_changes({m: (old.metrics.get(m), new.metrics.get(m)) for m in {**old.metrics, **new.metrics}}),
+            same_content=old.checksum == new.checksum,
+        )
+        for old, new in pairs
+    )
+    additive = {gate.metric.expression for gate in model.gates if isinstance(gate, Drift) and gate.metric.is_additive}
+    measured = dict.fromkeys(metric for each in slices for metric in each.metrics if metric in additive)
+    return ModelDiff(
+        model=model.name,
+        rows=_sum([each.rows for each in slices]),
+        totals={metric: _sum([e.metrics[metric] for e in slices if metric in e.metrics]) for metric in measured},
+        slices=slices,
+    )
+
+
+def _sum(changes: Sequence[Change]) -> Change:
+    """Of what both have: a value that one lacks isn't a change of the whole."""
+    both = [(each.old, each.new) for each in changes if each.old is not None and each.new is not None]
+    return Change(old=sum((old for old, _ in both), Decimal(0)), new=sum((new for _, new in both), Decimal(0)))
 
 
 def _changes(pairs: Mapping[str, tuple[str | None, str | None]]) -> dict[str, Change]:

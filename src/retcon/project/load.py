@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
+from retcon.core.environments import clashes
 from retcon.core.graphs import Graph
-from retcon.core.projects import Project
+from retcon.core.models import Model
+from retcon.core.projects import Project, Settings
 from retcon.errors import Problem, ProjectInvalid, Refused
 from retcon.project.model_files import MODELS_FOLDER, KnownNames, SqlReader, model_name, read_model
 from retcon.project.python.functions import Functions, read_functions
@@ -50,11 +52,14 @@ def load_project(root: Path, environ: Mapping[str, str], reader: SqlReader | Non
         functions=_functions(root, reader, problems),
         in_utc=settings is not None and settings.timezone.upper() in _UTC,
     )
-    models = [_collected(problems, partial(read_model, path, root, known, reader)) for path in paths.values()]
+    read = [_collected(problems, partial(read_model, path, root, known, reader)) for path in paths.values()]
+    models = [model for model in read if model is not None]
     problems += _models_as_sources(document, paths)
+    if settings is not None:
+        problems += _clashing_environments(document, settings, paths, models)
     if settings is None or problems:
         raise ProjectInvalid(tuple(dict.fromkeys(problems)))  # what two models import is told once
-    return Project(settings=settings, graph=Graph.of(model for model in models if model is not None))
+    return Project(settings=settings, graph=Graph.of(models))
 
 
 def _functions(root: Path, reader: SqlReader | None, problems: list[Problem]) -> Functions:
@@ -125,4 +130,19 @@ def _models_as_sources(document: YamlDocument, models: Iterable[str]) -> list[Pr
             remedy="remove it from `sources`",
         )
         for name in sorted(_declared(document, "sources") & set(models))
+    ]
+
+
+def _clashing_environments(
+    document: YamlDocument, settings: Settings, names: Collection[str], models: Iterable[Model]
+) -> list[Problem]:
+    read = {i.table for model in models for i in model.inputs} | set(settings.sources)
+    return [
+        Problem(
+            path=SETTINGS_FILE,
+            message=f"the environment `{environment}` {why}",
+            line=document.line_of(("environments", environment)),
+            remedy="choose another `prefix`",
+        )
+        for environment, why in clashes(settings.environments, names, sorted(read - set(names)))
     ]

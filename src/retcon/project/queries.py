@@ -104,7 +104,7 @@ def column_problems(
     problems = list(_declared_columns(inputs, columns))
     statement = read_statement(query.text) if query.references else None
     if isinstance(statement, Statement):
-        problems += _qualified_columns(statement, {declared.table for declared in inputs}, columns)
+        problems += _qualified_columns(statement, _known_columns(inputs, columns))
     return tuple(dict.fromkeys(problems))
 
 
@@ -120,16 +120,17 @@ def _declared_columns(inputs: Sequence[Input], columns: Mapping[str, Sequence[st
                 )
 
 
-def _qualified_columns(
-    statement: Statement, tables: Collection[str], columns: Mapping[str, Sequence[str]]
-) -> Iterator[SqlProblem]:
+def _qualified_columns(statement: Statement, known_columns: KnownColumns) -> Iterator[SqlProblem]:
     for column in statement.tree.find_all(exp.Column):
         is_simple = column.table and not column.args.get("db") and not column.is_star
         table = _table_behind(column) if is_simple else None
-        if table is None or dotted_name(table) not in tables:
-            continue
-        known = columns.get(dotted_name(table))
-        if known is not None and not _has(known, column.name) and column.name.lower() not in _METADATA_COLUMNS:
+        known = known_columns(table) if table is not None else None
+        if (
+            table is not None
+            and known is not None
+            and not _has(known, column.name)
+            and column.name.lower() not in _METADATA_COLUMNS
+        ):
             yield SqlProblem(
                 message=f"`{column.table}.{column.name}`: {dotted_name(table)} has no column `{column.name}`",
                 line=statement.line_of(column),
@@ -176,10 +177,9 @@ def output_columns(
 
 
 def _known_columns(inputs: Sequence[Input], columns: Mapping[str, Sequence[str]]) -> KnownColumns:
-    tables = {declared.table for declared in inputs}
+    tables = {declared.name_in_text: declared.table for declared in inputs}
 
     def known(table: exp.Table) -> Sequence[str] | None:
-        name = dotted_name(table)
-        return columns.get(name) if name in tables else None
+        return columns.get(tables.get(dotted_name(table), ""))
 
     return known

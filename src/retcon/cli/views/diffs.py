@@ -9,10 +9,11 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from retcon.cli.charts import bounds, diverging_bar, sparkline
-from retcon.cli.figures import amount, change, counted
+from retcon.cli.figures import amount, change, counted, slices
 from retcon.cli.views.parts import (
     QUIET,
     STRONG,
+    WARN,
     Cell,
     facts,
     indented,
@@ -27,7 +28,7 @@ from retcon.cli.views.parts import (
 from retcon.cli.views.states import state_text
 from retcon.core.gates import percent
 from retcon.core.runs import RunState
-from retcon.flow.tell import Change, DiffReport, ModelDiff
+from retcon.flow.tell import Change, DiffReport, EnvironmentDiff, ModelDiff
 
 _MANY = 31
 """Up to a month, every slice is listed."""
@@ -54,15 +55,29 @@ def _head(report: DiffReport) -> RenderableType:
     return stack([line, facts([("why", run.plan.reason)])])
 
 
+def environment_diff_view(report: EnvironmentDiff, *, all_slices: bool, width: int) -> RenderableType:
+    """Production against an environment: the slices that both have, and those that only one has."""
+    sides = Text(f"production → {report.environment}", style=QUIET)
+    told: list[tuple[str, RenderableType]] = [
+        ("code", "the same" if report.same_code else Text("not the same in both", style=WARN))
+    ]
+    for place, only in (("production", report.only_production), (report.environment, report.only_environment)):
+        if only:
+            told.append(("only there", f"{counted(len(only), 'slice')} in {place}: {slices(only)}"))
+    line = title("Diff", Text(report.model.model, style=STRONG), sides)
+    return stack([line, facts(told), _model(report.model, all_slices, width)])
+
+
 def _model(diff: ModelDiff, all_slices: bool, width: int) -> RenderableType:
     same = len(diff.slices) - diff.changed
     moved = f"{counted(diff.changed, 'slice')} changed" + (f", {same:,} the same" if same else "")
-    measures: dict[str, tuple[Change, Series]] = {
+    measures: dict[str, tuple[Change | None, Series]] = {
         "rows": (diff.rows, [(each.slice, each.rows) for each in diff.slices])
     }
-    for metric, total in diff.totals.items():
+    for metric in dict.fromkeys([*diff.totals, *(metric for each in diff.slices for metric in each.metrics)]):
         nothing = Change(old=None, new=None)
-        measures[metric] = (total, [(each.slice, each.metrics.get(metric, nothing)) for each in diff.slices])
+        per_slice = [(each.slice, each.metrics.get(metric, nothing)) for each in diff.slices]
+        measures[metric] = (diff.totals.get(metric), per_slice)
     parts: list[RenderableType] = []
     for measure, (total, series) in measures.items():
         parts.append(_total(measure, total, series))
@@ -71,10 +86,11 @@ def _model(diff: ModelDiff, all_slices: bool, width: int) -> RenderableType:
     return section(f"{diff.model}: {moved}", *parts)
 
 
-def _total(measure: str, total: Change, series: Series) -> Text:
-    line = Text.assemble(
-        (measure, STRONG), f"  {amount(total.old)} → {amount(total.new)}  ", (change(total), _colour(total))
-    )
+def _total(measure: str, total: Change | None, series: Series) -> Text:
+    line = Text(measure, style=STRONG)
+    if total is not None:
+        moved = (change(total), _colour(total))
+        line = Text.assemble(line, f"  {amount(total.old)} → {amount(total.new)}  ", moved)
     if len(series) > 1 and all(pair.old == pair.new for _, pair in series):
         line.append("  in every slice", style=QUIET)
     return line

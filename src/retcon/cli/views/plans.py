@@ -56,6 +56,8 @@ def plan_view(plan: Plan, settings: Settings, zone: Zone, file: str | None) -> R
 
 def _header(plan: Plan, zone: Zone) -> Iterator[tuple[str, RenderableType]]:
     yield "why", plan.reason
+    if plan.environment is not None:
+        yield "environment", f"{plan.environment}, beside production"
     if plan.interval is None:
         yield "range", Text.assemble("all", (f"; times are shown in {plan.timezone}", QUIET))
     else:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -66,12 +66,20 @@ def check_view(report: CheckReport) -> RenderableType:
         settings.name,
         f"{counted(len(report.models), 'model')}, no problems",
         Text(f"times in {settings.timezone}", QUIET),
+        *_environments(report.project),
     )
     if not report.models:
         hint = Text("no models yet: write one into models/<namespace>/<table>.sql", style=QUIET)
         return stack([head, indented(hint)])
     blocks = (_model_block(number, model) for number, model in enumerate(report.models, start=1))
     return stack([head, *blocks, _foreign_section(report.foreign), _later_section(report.later)])
+
+
+def _environments(project: Project) -> Iterator[Text]:
+    if project.environment is not None:
+        yield Text(f"in {project.environment}", STRONG)
+    elif project.settings.environments:
+        yield Text(f"environments: {', '.join(project.settings.environments)}", QUIET)
 
 
 def _model_block(number: int, model: Model) -> RenderableType:
@@ -109,7 +117,7 @@ def batching_text(model: Model) -> Text:
 
 def input_text(i: Input) -> Text:
     """`raw.orders by order_date, 7 back`, or `36 hours back`."""
-    known_as = f" as {i.name}" if i.name != i.table else ""
+    known_as = f" as {i.name}" if i.name != i.name_in_text else ""
     if i.time is None:
         windows = f", valid from {i.valid.start} to {i.valid.end}" if i.valid is not None else ""
         return Text.assemble(i.table + known_as, (f" whole{windows}", QUIET))

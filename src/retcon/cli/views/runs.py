@@ -101,6 +101,8 @@ def code_text(report: RunReport) -> Text:
 def _header(report: RunReport, zone: Zone) -> Iterator[tuple[str, RenderableType]]:
     run, plan = report.run, report.run.plan
     yield "why", plan.reason
+    if plan.environment is not None:
+        yield "environment", f"{plan.environment}, beside production"
     asked = plan.request
     yield "range", f"{asked.start} to {asked.end}, both included" if asked.start is not None else "all"
     yield "by", f"{run.by}, {zone.named(run.created)}"
