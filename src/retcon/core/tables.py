@@ -6,6 +6,7 @@ import hashlib
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import cached_property
 
 from retcon.core.slices import Cut, Grain, SliceSet
@@ -41,6 +42,13 @@ class TableFacts:
     columns: tuple[Column, ...]
     partitioning: tuple[PartitionField, ...]
     properties: Mapping[str, str] = field(default_factory=dict)
+    history: tuple[tuple[datetime, int], ...] = ()
+    """When production came to which snapshot, oldest first, as far back as none of them has expired."""
+
+    def snapshot_before(self, moment: datetime) -> int | None:
+        """The snapshot that production showed right before this moment; None where that isn't known any more."""
+        at = bisect_left(self.history, moment, key=lambda entry: entry[0])
+        return self.history[at - 1][1] if at else None
 
     @property
     def column_names(self) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from datetime import datetime
 from retcon.core.intervals import Edge, Interval, edge_text
 from retcon.core.models import Model
 from retcon.core.planning import (
+    Scope,
     World,
     asked_or_default,
     carried_notes,
@@ -30,6 +31,7 @@ from retcon.core.schemas import require_table_fits, require_time_columns
 from retcon.core.slices import WHOLE, Cut, Grain, SliceSet
 from retcon.core.suggestions import nearest
 from retcon.core.tables import TableContents
+from retcon.core.versions import require_past_alone, versions_of
 from retcon.errors import BadArguments, Problem, ProjectInvalid, Refused
 from retcon.flow.ports import Ledger, Sql, Tables
 
@@ -81,8 +83,10 @@ class Planner:
             graph, {name: slices for name, (_, slices) in asked.items()}, world.published, downstream=ask.downstream
         )
         require_slices(scope, self._project.settings.limits)
+        require_past_alone(scope.slices, graph)
         if scope.slices.keys() != set(selected):
             self._require_readable(tuple(scope.slices), world)
+        world = replace(world, past=self._past(scope, world, ask.now))
         models = tuple(
             plan_model(graph.models[name], scope, graph, world, ask.now, ask.wave)
             for name in graph.order
@@ -162,6 +166,19 @@ class Planner:
             if name in facts
         }
         return World(facts=facts, contents=contents, published=published, sources=self._project.settings.sources)
+
+    def _past(self, scope: Scope, world: World, now: datetime) -> dict[tuple[str, str | None, Cut, int], TableContents]:
+        """What tables held when the slices ended that read them so."""
+        graph = self._project.graph
+        wanted: dict[tuple[str, str | None, Cut, int], None] = {}
+        for name, slices in scope.slices.items():
+            model = graph.models[name]
+            for i in (i for i in model.inputs if i.at_slice_end):
+                facts = world.facts.get(i.table)
+                reading = reading_of(i, model.grain, graph, facts)
+                time, cut = (None, WHOLE) if reading is None else (i.time, reading.resolution)
+                wanted |= {(i.table, time, cut, v.snapshot_id): None for v in versions_of(model, i, slices, facts, now)}
+        return {key: self._tables.contents(key[0], time=key[1], grain=key[2], snapshot_id=key[3]) for key in wanted}
 
     def _published(
         self, model: Model, snapshot_id: int | None, contents: Mapping[tuple[str, str | None, Cut], TableContents]

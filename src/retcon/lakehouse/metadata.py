@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,7 @@ from retcon.core.slices import Cut, Grain, SliceSet, Whole
 from retcon.core.tables import Changed, Column, PartitionField, TableContents, TableFacts, TableFile
 from retcon.errors import Fault, Refused
 
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECONDS_AN_HOUR = 3_600_000_000
 _SPARK_NAMES = {"long": "bigint", "timestamptz": "timestamp", "timestamp": "timestamp_ntz", "uuid": "string"}
 _NO_SLICE = (0, -1)
@@ -94,6 +96,7 @@ class IcebergMetadata:
                 for field in table.spec().fields
             ),
             properties=dict(metadata.properties),
+            history=_history(table),
         )
 
     def contents(self, name: str, *, time: str | None, grain: Cut, snapshot_id: int | None) -> TableContents:
@@ -422,6 +425,16 @@ def _entries(table: Table, snapshot: Snapshot, *, own: bool = False) -> Iterator
         for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=not own):
             if not own or (entry.snapshot_id == snapshot.snapshot_id and entry.status != ManifestEntryStatus.EXISTING):
                 yield entry
+
+
+def _history(table: Table) -> tuple[tuple[datetime, int], ...]:
+    """Main's snapshots since when, oldest first; where one has expired, nothing before it is known for certain."""
+    known: list[tuple[datetime, int]] = []
+    for entry in reversed(table.metadata.snapshot_log):
+        if table.metadata.snapshot_by_id(entry.snapshot_id) is None:
+            break
+        known.append((_EPOCH + timedelta(milliseconds=entry.timestamp_ms), entry.snapshot_id))
+    return tuple(reversed(known))
 
 
 def _back_to(table: Table, newest: int, oldest: int | None) -> Iterator[Snapshot | None]:

@@ -90,10 +90,11 @@ def batching_text(model: Model) -> Text:
 def input_text(i: Input) -> Text:
     """`raw.orders by order_date, 7 back`, or `36 hours back`."""
     known_as = f" as {i.name}" if i.name != i.table else ""
+    then = ", as of the slice's end" if i.at_slice_end else ""
     if i.time is None:
-        return Text.assemble(i.table + known_as, (" whole", QUIET))
+        return Text.assemble(i.table + known_as, (f" whole{then}", QUIET))
     around = [f"{reach_text(n)} {way}" for n, way in ((i.lookback, "back"), (i.lookahead, "ahead")) if n]
-    return Text.assemble(i.table + known_as, (" ".join(["", "by", i.time]) + "".join(f", {a}" for a in around), QUIET))
+    return Text.assemble(i.table + known_as, (f" by {i.time}" + "".join(f", {a}" for a in around) + then, QUIET))
 
 
 def gates_text(gates: Iterable[str]) -> str:
