@@ -51,6 +51,21 @@ def test_a_model_that_runs_slice_by_slice_says_why(retcon: Retcon, bare: Path) -
     assert model["slice_by_slice"]
 
 
+def test_what_is_read_of_itself_and_of_the_past_is_shown(retcon: Retcon, bare: Path) -> None:
+    (bare / "models" / "mart" / "total.sql").write_text(
+        "/* retcon\nslices: {by: d}\ncolumns: {d: date, n: bigint}\nreplay: {order: sequential}\n"
+        "inputs: {raw.s: {as_of: slice}, mart.total: {time: d, lookback: 1}}\n*/\n"
+        "SELECT :start_date AS d, s.n + t.n AS n FROM raw.s s CROSS JOIN mart.total t\n"
+    )
+    shown = retcon("check", "mart.total")
+    assert shown.code == 0, shown.err
+    assert "slice by slice: it reads its previous slice" in shown.out
+    assert "raw.s whole, as of the slice's end" in shown.out
+    (model,) = retcon("check", "mart.total", "--json").result["models"]
+    assert (model["order"], model["in_waves"]) == ("sequential", False)
+    assert [i["as_of"] for i in model["inputs"]] == ["slice", None]
+
+
 def test_keys_that_come_later_are_shown(retcon: Retcon, bare: Path) -> None:
     later = "schedule: '*/5 * * * *'\nreplay: {window: 90 days, reprocess: 3 days, deep: '@monthly'}\nsamples: true\n*/"
     put(bare, "models/mart/later.sql", MODEL.replace("*/", later))

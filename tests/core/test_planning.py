@@ -544,3 +544,11 @@ def test_a_slice_reads_of_its_own_table_what_lies_before_it_and_its_readers_lie_
     own = an_input("m.balance", lookback=lookback, is_own=True)
     assert own.read_by(of(slice), DAY) == SliceSet.span(DAY, slice - lookback, slice - 1)
     assert own.readers_of(of(slice), DAY) == SliceSet.span(DAY, slice + 1, slice + lookback)
+
+
+def test_what_is_read_as_it_was_is_neither_restated_nor_stale() -> None:
+    graph = a_graph(a_model("m.a", "raw.s"), a_model("m.b", an_input("m.a", at_slice_end=True)))
+    shown = {"m.a": days("2026-01-01..2026-01-20"), "m.b": days("2026-01-01..2026-01-20")}
+    found = spread(graph, {"m.a": days("2026-01-05")}, shown, downstream=True)
+    assert found.slices == {"m.a": days("2026-01-05")}
+    assert found.outside == ()

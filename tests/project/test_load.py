@@ -228,3 +228,10 @@ def test_outside_a_project_the_way_out_is_named(tmp_path: Path) -> None:
     assert "retcon.yaml" in caught.value.message
     assert "retcon init" in caught.value.next
     assert "--project" in caught.value.next
+
+
+def test_the_past_of_a_foreign_source_can_not_be_read(root: Path) -> None:
+    source = "sources: {raw.orders: {format: csv, path: orders, columns: {order_date: date, amount: int}}}\n"
+    put(root, "retcon.yaml", SETTINGS + source)
+    put(root, "models/mart/m.sql", sql().replace("time: order_date}", "time: order_date, as_of: slice}"))
+    assert "only Iceberg tables keep their past" in problem(root).message

@@ -395,7 +395,6 @@ def test_a_start_may_be_written_as_text(root: Path) -> None:
 @pytest.mark.parametrize(
     ("inputs", "message"),
     [
-        ("{raw.orders: {as_of: slice}}", "`inputs.raw.orders.as_of` isn't supported yet"),
         ("{raw.orders: {valid: {from: a, to: b}}}", "the key `inputs.raw.orders.valid.key` is missing"),
         ("{raw.orders: {valid: {from: a, to: b, key: []}}}", "`inputs.raw.orders.valid.key` can't be empty"),
         (
@@ -405,6 +404,15 @@ def test_a_start_may_be_written_as_text(root: Path) -> None:
         (
             "{raw.orders: {time: d, valid: {from: a, to: b, key: [c]}}}",
             "`inputs.raw.orders` has validity windows, and a `time` would leave out those that began earlier",
+        ),
+        (
+            "{raw.orders: {as_of: slice, valid: {from: a, to: b, key: [c]}}}",
+            "`inputs.raw.orders` has validity windows, and those tell by themselves what held when",
+        ),
+        ("{raw.orders: {as_of: month}}", "`inputs.raw.orders.as_of` must be `slice`"),
+        (
+            "{raw.orders: {as_of: slice, on_change: restate}}",
+            "`inputs.raw.orders` is read as it was at each slice's end",
         ),
         ("{raw.orders: {tiem: order_date}}", "unknown key `inputs.raw.orders.tiem` — did you mean time?"),
         ("{raw.orders: {time: order_date, lookback: -1}}", "`inputs.raw.orders.lookback` can't be negative"),
@@ -491,6 +499,7 @@ def test_a_model_may_read_its_previous_slice(root: Path) -> None:
     [
         ("lookback: 1", "lookback: 0", "what is being computed can't be read"),
         ("mart.a: {time: order_date, lookback: 1}", "mart.a: {}", "what is being computed can't be read"),
+        ("lookback: 1", "lookback: 1, as_of: slice", "which is read as it is being built"),
         ("lookback: 1", "lookback: 1, lookahead: 1", "what comes after a slice isn't computed yet"),
         ("lookback: 1", "lookback: 1, on_change: ignore", "restating a slice restates the later ones"),
         ("replay: {order: sequential}", "", "its slices are computed one after the other"),
@@ -502,3 +511,14 @@ def test_what_a_model_cannot_read_of_itself_is_told(root: Path, old: str, new: s
     found = problem(root, OWN.replace(old, new))
     assert message in found.message
     assert found.remedy
+
+
+def test_an_input_may_be_read_as_it_was_at_each_slices_end(root: Path) -> None:
+    text = "/* retcon\nslices: {by: d}\ninputs: {raw.orders: {time: d, as_of: slice}}\n*/\nSELECT d FROM raw.orders"
+    model = read(root, text)
+    assert model.inputs[0].at_slice_end
+    assert model.inputs[0].on_change is OnChange.IGNORE
+    assert model.one_by_one == ("raw.orders as of each slice's end",)
+    assert model.fingerprint != read(root, text.replace(", as_of: slice", "")).fingerprint
+    whole = "/* retcon\ninputs: {raw.orders: {as_of: slice}}\n*/\nSELECT d FROM raw.orders"
+    assert "the model isn't cut into slices" in problem(root, whole).message

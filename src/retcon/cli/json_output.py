@@ -84,6 +84,7 @@ def _model(model: Model) -> Json:
         "key": list(model.key),
         "inputs": [_input(i) for i in model.inputs],
         "after": list(model.after),
+        "order": model.replay.order.value,
         "in_waves": not model.one_by_one,
         "slice_by_slice": list(model.one_by_one or model.batching.reasons),
         "gates": [gate.name for gate in model.gates],
@@ -102,6 +103,7 @@ def _input(i: Input) -> Json:
         "lookahead": _reach(i.lookahead),
         "on_change": i.on_change.value,
         "valid": None if i.valid is None else asdict(i.valid),
+        "as_of": "slice" if i.at_slice_end else None,
     }
 
 

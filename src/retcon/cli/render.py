@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Annotated
 
 import typer
@@ -17,6 +17,7 @@ from retcon.core.models import Input, Model
 from retcon.core.planning import asked_interval, reading_of
 from retcon.core.queries import patched
 from retcon.core.slices import Cut, Grain, SliceSet
+from retcon.core.tables import TableFacts
 from retcon.core.waves import cut_waves
 from retcon.flow.context import parameters_of, read_of
 from retcon.wiring import Workspace, slice_predicate
@@ -74,7 +75,8 @@ def _rendering(workspace: Workspace, model: Model, slices: SliceSet) -> Renderin
     inputs: list[RenderedInput] = []
     for i in model.inputs:
         reading = reading_of(i, model.grain, graph, facts[i.table])
-        read = read_of(i, waves[0], reading.resolution if reading is not None else None, snapshots)
+        snapshot = _then(found, waves[0], workspace.clock()) if i.at_slice_end and (found := facts[i.table]) else None
+        read = read_of(i, waves[0], reading.resolution if reading else None, snapshot or snapshots[i.table])
         column = found.column(i.time) if i.time and (found := facts[i.table]) is not None else None
         inputs.append(
             RenderedInput(
@@ -98,6 +100,12 @@ def _rendering(workspace: Workspace, model: Model, slices: SliceSet) -> Renderin
         parameters={key: value for key, value in bound.items() if key in model.query.parameters},
         output_filter=_output_filter(workspace, model, waves[0]) if goes_beyond else None,
     )
+
+
+def _then(facts: TableFacts, wave: SliceSet, now: datetime) -> int | None:
+    """The snapshot from when the wave's only slice ended, if that is over and the snapshot still known."""
+    end = wave.hull().end
+    return None if end > now else facts.snapshot_before(end)
 
 
 def _output_filter(workspace: Workspace, model: Model, wave: SliceSet) -> str:

@@ -58,6 +58,8 @@ class Input:
     key: str | None = None
     on_change: OnChange = OnChange.IGNORE
     valid: Validity | None = None
+    at_slice_end: bool = False
+    """Read as it was when the slice ended; while that isn't over, as it is."""
     is_own: bool = False
     """The model's own table: read before the slice, never in it, since that is being computed."""
     written: str | None = None
@@ -213,6 +215,9 @@ class Model:
         """Why its slices are computed one by one; empty where one job may compute many."""
         if self.reads_itself:
             return ("it reads its previous slice",)
+        past = [i.table for i in self.inputs if i.at_slice_end]
+        if past:
+            return (f"{', '.join(dict.fromkeys(past))} as of each slice's end",)
         return () if self.batching.is_sliceable else self.batching.reasons
 
     @property

@@ -14,7 +14,8 @@ from retcon.core.plans import Origin, Outside, PlannedInput, PlannedModel, Role
 from retcon.core.projects import Limits, Source
 from retcon.core.promises import promises
 from retcon.core.slices import WHOLE, Cut, Grain, SliceSet, Whole
-from retcon.core.tables import TableContents, TableFacts, Told
+from retcon.core.tables import TableContents, TableFacts, TableFile, Told, content_of, digest_of
+from retcon.core.versions import versions_of
 from retcon.core.waves import cut_waves
 from retcon.errors import BadArguments, Refused
 
@@ -40,6 +41,8 @@ class World:
     published: Mapping[str, SliceSet]
     """Slices of each model that are visible in production."""
     sources: Mapping[str, Source] = field(default_factory=dict)
+    past: Mapping[tuple[str, str | None, Cut, int], TableContents] = field(default_factory=dict)
+    """The same at snapshots that were current when slices ended."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -203,7 +206,8 @@ def _readers(model: Model, slices: Mapping[str, SliceSet], shown: SliceSet, on_c
     """The model's published slices that read something in scope through inputs that answer a change like this."""
     found = SliceSet(model.grain)
     for i in model.inputs:
-        if i.table in slices and i.on_change is on_change:
+        # What a table was when a slice ended stays what it was.
+        if i.table in slices and i.on_change is on_change and not i.at_slice_end:
             # A table that is read whole is read by every slice.
             readers = None if i.time is None else i.readers_of(slices[i.table], model.grain)
             found |= shown if readers is None else shown & readers
@@ -212,7 +216,7 @@ def _readers(model: Model, slices: Mapping[str, SliceSet], shown: SliceSet, on_c
 
 def _left_outside(model: Model, slices: Mapping[str, SliceSet], shown: SliceSet, *, asked: bool) -> Iterable[Outside]:
     """Why some of the model is left alone though it reads what changes."""
-    reads = {i.table: slices[i.table] for i in model.inputs if i.table in slices}
+    reads = {i.table: slices[i.table] for i in model.inputs if i.table in slices and not i.at_slice_end}
     if reads and not shown and not asked:
         yield Outside(model=model.name, why="never published; select it to include it")
     covered = slices.get(model.name, SliceSet(model.grain))
@@ -228,7 +232,7 @@ def plan_model(model: Model, scope: Scope, graph: Graph, world: World, now: date
     """One model's share of the plan."""
     slices = scope.slices[model.name]
     readings = {i.name: reading_of(i, model.grain, graph, world.facts.get(i.table)) for i in model.inputs}
-    still_open = _open(slices, now)
+    wanted = Wanted(slices=slices, open=_open(slices, now), now=now)
     return PlannedModel(
         name=model.name,
         role=Role.SELECTED if model.name in scope.selected else Role.DOWNSTREAM,
@@ -239,11 +243,13 @@ def plan_model(model: Model, scope: Scope, graph: Graph, world: World, now: date
             contiguous=model.needs_contiguous_waves,
             files_of=lambda ordinal: _files_read(model, SliceSet(model.grain, (ordinal,)), readings, world),
         ),
-        open=still_open,
+        open=wanted.open,
         is_new=not world.published.get(model.name),
         fingerprint=model.fingerprint,
         inputs=tuple(
-            _plan_input(i, readings[i.name], Wanted(slices=slices, open=still_open, now=now), scope, graph, world)
+            _plan_past(i, readings[i.name], wanted, model, graph, world)
+            if i.at_slice_end
+            else _plan_input(i, readings[i.name], wanted, scope, graph, world)
             for i in model.inputs
         ),
         gates=model.gate_names,
@@ -282,6 +288,42 @@ def _files_read(
             for file in held.overlapping(i.read_by(slices, reading.resolution)):
                 found[i.name, file.path] = file.bytes
     return found
+
+
+def _plan_past(
+    i: Input, reading: Reading | None, wanted: Wanted, model: Model, graph: Graph, world: World
+) -> PlannedInput:
+    """An input that is read as it was: each slice at a snapshot of its own."""
+    facts = world.facts.get(i.table)
+    cut: Cut = WHOLE if reading is None else reading.resolution
+    files: list[TableFile] = []
+    parts: list[str] = []
+    all_reads = None if reading is None else SliceSet(reading.resolution)
+    missing = None if reading is None else SliceSet(reading.natural)
+    versions = versions_of(model, i, wanted.slices, facts, wanted.now)
+    for version in versions:
+        held = world.past[i.table, i.time if reading else None, cut, version.snapshot_id]
+        reads = None if reading is None else i.read_by(version.slices, reading.resolution)
+        overlapping = list(held.files) if reads is None else held.overlapping(reads)
+        files += overlapping
+        parts.append(f"{version.slices.text}={content_of(overlapping).digest}")
+        if reading is not None and reads is not None and all_reads is not None and missing is not None:
+            all_reads |= reads
+            missing |= reads.recut(reading.natural) - held.present.recut(reading.natural)
+    amount = content_of(files)
+    return PlannedInput(
+        name=i.name,
+        table=i.table,
+        origin=Origin.MODEL if i.table in graph.models else Origin.SOURCE,
+        slices=all_reads,
+        snapshot_id=facts.snapshot_id if facts is not None else None,
+        files=amount.files,
+        rows=amount.rows,
+        bytes=amount.bytes,
+        content=digest_of(parts),
+        missing=None if missing is None or reading is None else missing - _not_due(reading.natural, wanted),
+        versions=versions,
+    )
 
 
 def _plan_input(
@@ -447,6 +489,8 @@ def notes_of(models: Iterable[PlannedModel], graph: Graph, interval: Interval | 
                 notes.append(f"{i.table} has no data for {_abridged(i.missing)}: allowed by --allow-missing-source")
             if i.null_rows:
                 notes.append(f"{i.table}: {i.null_rows:,} rows without a time are in no slice")
+            if i.versions:
+                notes.append(f"{i.table} is read as it was at each slice's end: {len(i.versions):,} snapshots")
             if i.format is not None:
                 notes += promises(world.sources[i.table], held, by_slices=i.slices is not None)
             elif held is not None and not held.is_exact:

@@ -53,6 +53,14 @@ class Request:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Version:
+    """Which snapshot of an input some slices read."""
+
+    slices: SliceSet
+    snapshot_id: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class PlannedInput:
     """One input of one planned model: what will be read, and what is there."""
 
@@ -73,11 +81,17 @@ class PlannedInput:
     null_rows: int = 0
     format: str | None = None
     """Of a source that isn't an Iceberg table."""
+    versions: tuple[Version, ...] = ()
+    """Where it is read as it was when each slice of the model ended."""
 
     @property
     def is_pinned(self) -> bool:
         """What is read is the same however often and whenever it is read; an Iceberg table without rows is, too."""
         return self.format is None or self.snapshot_id is not None
+
+    def version_for(self, slices: SliceSet) -> int | None:
+        """The snapshot that is read for these slices; None where all slices read the same one, pinned by the run."""
+        return next((v.snapshot_id for v in self.versions if slices & v.slices), None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -273,6 +287,7 @@ def _input_document(planned: PlannedInput) -> Document:
         "missing_grain": None if planned.missing is None else str(planned.missing.grain),
         "missing": "" if planned.missing is None else planned.missing.text,
         "null_rows": planned.null_rows,
+        "as_of": [{"slices": v.slices.text, "snapshot": v.snapshot_id} for v in planned.versions],
     }
 
 
@@ -347,6 +362,10 @@ def _input_from(document: Mapping[str, Any], model: Cut) -> PlannedInput:
         missing=None if slices is None else SliceSet.parse(missing, document["missing"]),
         null_rows=document["null_rows"],
         format=document.get("format"),
+        versions=tuple(
+            Version(slices=SliceSet.parse(model, v["slices"]), snapshot_id=v["snapshot"])
+            for v in document.get("as_of", ())
+        ),
     )
 
 

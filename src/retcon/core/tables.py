@@ -62,6 +62,13 @@ class TableFacts:
     properties: Mapping[str, str] = field(default_factory=dict)
     versions: tuple[SchemaVersion, ...] = ()
     """How its columns were, oldest first."""
+    history: tuple[tuple[datetime, int], ...] = ()
+    """When production came to which snapshot, oldest first, as far back as none of them has expired."""
+
+    def snapshot_before(self, moment: datetime) -> int | None:
+        """The snapshot that production showed right before this moment; None where that isn't known any more."""
+        at = bisect_left(self.history, moment, key=lambda entry: entry[0])
+        return self.history[at - 1][1] if at else None
 
     @property
     def column_names(self) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from retcon.core.runs import Consumed, Run
 from retcon.core.slices import WHOLE, Slice, SliceSet
 from retcon.core.tables import digest_of
 from retcon.errors import Refused
-from retcon.flow.context import Context, read_of, resolution_of
+from retcon.flow.context import Context, read_as_planned
 from retcon.flow.standing import standing_at
 
 _ALL = Slice(WHOLE, 0)
@@ -27,15 +27,16 @@ def consumed_by(run: Run, context: Context) -> tuple[Consumed, ...]:
         for i in context.model(planned).inputs:
             for slice in planned.slices:
                 job = SliceSet(slice.grain, (slice.ordinal,))
-                read_now = read_of(i, job, resolution_of(planned.input(i.name)), snapshots)
-                content = _content(read_now, recorded.get(i.table), context)
+                read_now = read_as_planned(i, planned.input(i.name), job, snapshots)
+                # What the ledger has of a model tells nothing about what it was back then.
+                content = _content(read_now, None if i.at_slice_end else recorded.get(i.table), context)
                 found.append(
                     Consumed(
                         model=planned.name,
                         slice=slice.label,
                         input=i.name,
                         table=i.table,
-                        snapshot_id=snapshots[i.table],
+                        snapshot_id=read_now.snapshot_id,
                         content=content,
                     )
                 )

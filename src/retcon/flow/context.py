@@ -69,23 +69,24 @@ def job_of(
         name=f"{run.id}_{model.name.replace('.', '__')}_{name}",
         model=model,
         slices=slices,
-        reads={i.name: read_of(i, slices, resolution_of(planned.input(i.name)), snapshots) for i in model.inputs},
+        reads={i.name: read_as_planned(i, planned.input(i.name), slices, snapshots) for i in model.inputs},
         parameters=parameters_of(slices, context.project.settings.params, run_ts=_run_ts(run)),
     )
 
 
-def resolution_of(planned: PlannedInput) -> Grain | None:
-    """In which slices the plan reads an input; None: whole."""
+def read_as_planned(i: Input, planned: PlannedInput, slices: SliceSet, snapshots: Mapping[str, int | None]) -> Read:
+    """What these slices read of an input: at the run's snapshot of it, or as it was when they ended."""
     grain = planned.slices.grain if planned.slices is not None else None
-    return grain if isinstance(grain, Grain) else None
+    # Of its own table there is nothing before the run opens it.
+    pinned = snapshots.get(i.table) if i.is_own or planned.versions else snapshots[i.table]
+    return read_of(i, slices, grain if isinstance(grain, Grain) else None, planned.version_for(slices) or pinned)
 
 
-def read_of(i: Input, slices: SliceSet, resolution: Grain | None, snapshots: Mapping[str, int | None]) -> Read:
+def read_of(i: Input, slices: SliceSet, resolution: Grain | None, snapshot_id: int | None) -> Read:
     """What these slices read of an input; without a resolution, all of it."""
     return Read(
         table=i.table,
-        # Of its own table there is nothing before the run opens it.
-        snapshot_id=snapshots.get(i.table) if i.is_own else snapshots[i.table],
+        snapshot_id=snapshot_id,
         time=i.time,
         slices=None if resolution is None else i.read_by(slices, resolution),
     )

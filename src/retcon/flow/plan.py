@@ -10,6 +10,7 @@ from retcon.core.evolution import SchemaChange
 from retcon.core.intervals import Edge, Interval, edge_text
 from retcon.core.models import Model
 from retcon.core.planning import (
+    Scope,
     World,
     asked_or_default,
     carried_notes,
@@ -31,6 +32,7 @@ from retcon.core.schemas import planned_changes, require_aligned, require_time_c
 from retcon.core.slices import WHOLE, Cut, Grain, SliceSet
 from retcon.core.suggestions import nearest
 from retcon.core.tables import TableContents
+from retcon.core.versions import require_past_alone, versions_of
 from retcon.errors import BadArguments, Problem, ProjectInvalid, Refused
 from retcon.flow.ports import Ledger, Sql, Tables
 
@@ -83,7 +85,9 @@ class Planner:
         )
         require_slices(scope, self._project.settings.limits)
         running = tuple(name for name in graph.order if name in scope.slices)
+        require_past_alone(scope.slices, graph)
         changes = self._require_readable(running, world)
+        world = replace(world, past=self._past(scope, world, ask.now))
         models = tuple(
             replace(plan_model(graph.models[name], scope, graph, world, ask.now, ask.wave), changes=changes[name])
             for name in running
@@ -163,6 +167,19 @@ class Planner:
             if name in facts
         }
         return World(facts=facts, contents=contents, published=published, sources=self._project.settings.sources)
+
+    def _past(self, scope: Scope, world: World, now: datetime) -> dict[tuple[str, str | None, Cut, int], TableContents]:
+        """What tables held when the slices ended that read them so."""
+        graph = self._project.graph
+        wanted: dict[tuple[str, str | None, Cut, int], None] = {}
+        for name, slices in scope.slices.items():
+            model = graph.models[name]
+            for i in (i for i in model.inputs if i.at_slice_end):
+                facts = world.facts.get(i.table)
+                reading = reading_of(i, model.grain, graph, facts)
+                time, cut = (None, WHOLE) if reading is None else (i.time, reading.resolution)
+                wanted |= {(i.table, time, cut, v.snapshot_id): None for v in versions_of(model, i, slices, facts, now)}
+        return {key: self._tables.contents(key[0], time=key[1], grain=key[2], snapshot_id=key[3]) for key in wanted}
 
     def _published(
         self, model: Model, snapshot_id: int | None, contents: Mapping[tuple[str, str | None, Cut], TableContents]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from retcon.core.projects import Project
-from retcon.core.runs import RolledBack, Run, RunState
+from retcon.core.runs import Consumed, RolledBack, Run, RunState
 from retcon.core.slices import SliceSet
 from retcon.errors import BadArguments, Conflict, Refused
 from retcon.flow.context import Context
@@ -101,7 +101,7 @@ def _readers(run: Run, ledger: Ledger) -> tuple[tuple[str, str, str], ...]:
             continue
         by_model: dict[str, list[str]] = {}
         for entry in ledger.consumption(later.id):
-            if entry.table in undone:
+            if entry.table in undone and not _is_past(later, entry):
                 by_model.setdefault(entry.model, []).append(entry.slice)
         for model, labels in by_model.items():
             planned = later.plan.model(model)
@@ -110,3 +110,9 @@ def _readers(run: Run, ledger: Ledger) -> tuple[tuple[str, str, str], ...]:
                 slices = SliceSet.of(grain, (grain.parse(label) for label in labels))
                 found.append((model, slices.text, later.id))
     return tuple(found)
+
+
+def _is_past(run: Run, entry: Consumed) -> bool:
+    """Was it read as of a slice's end? What production showed then stays what it was."""
+    planned = run.plan.model(entry.model)
+    return planned is not None and any(i.name == entry.input and i.versions for i in planned.inputs)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from retcon.core.models import Input
 from retcon.core.planning import not_made_here
 from retcon.core.plans import Origin, Plan, PlannedInput
 from retcon.core.projects import Project
-from retcon.core.slices import WHOLE
+from retcon.core.slices import WHOLE, Grain, SliceSet
 from retcon.errors import Refused
 from retcon.flow.ports import Tables
 
@@ -41,9 +42,12 @@ def require_unchanged_inputs(
     """Inputs may have changed elsewhere, not in what the plan reads: as they are now, or as they were pinned."""
     for planned in plan.models:
         model = project.graph.model(planned.name)
-        times = {i.name: i.time for i in model.inputs}
+        declared = {i.name: i for i in model.inputs}
         for i in planned.inputs:
-            changed = _changed_slices(plan, i, times.get(i.name), tables, pins or {})
+            if i.versions:
+                changed = _changed_past(i, declared[i.name], tables)
+            else:
+                changed = _changed_slices(plan, i, declared[i.name].time, tables, pins or {})
             if changed:
                 raise Refused(
                     f"{i.table} changed since plan {plan.id} was made: {changed}",
@@ -76,6 +80,32 @@ def _changed_files(plan: Plan, i: PlannedInput, time: str | None, tables: Tables
     held = tables.contents(i.table, time=time, grain=grain, snapshot_id=None)
     is_same = held.of(i.slices).digest == i.content
     return "" if is_same else "files that it reads were added, removed or rewritten"
+
+
+def _changed_past(planned: PlannedInput, i: Input, tables: Tables) -> str:
+    """For which slices the input isn't any more what the plan says it was when they ended; empty if for none."""
+    facts = tables.facts(i.table)
+    if facts is None:
+        return "the table is gone"
+    changed: list[str] = []
+    for version in planned.versions:
+        for slice in version.slices:
+            then = facts.snapshot_before(slice.interval.end)
+            if then is None:
+                return f"what it was at the end of {slice.label} has expired"
+            if then != version.snapshot_id:
+                # The slice wasn't over when it was planned, and something landed since: in what it reads?
+                one = SliceSet(slice.grain, (slice.ordinal,))
+                if _held(planned, i, one, version.snapshot_id, tables) != _held(planned, i, one, then, tables):
+                    changed.append(slice.label)
+    return ", ".join(changed)
+
+
+def _held(planned: PlannedInput, i: Input, slices: SliceSet, snapshot_id: int, tables: Tables) -> str:
+    grain = planned.slices.grain if planned.slices is not None else None
+    reads = i.read_by(slices, grain) if isinstance(grain, Grain) else None
+    cut, time = (WHOLE, None) if reads is None else (reads.grain, i.time)
+    return tables.contents(i.table, time=time, grain=cut, snapshot_id=snapshot_id).of(reads).digest
 
 
 def _changed_slices(

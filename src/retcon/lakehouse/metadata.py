@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.conversions import from_bytes
 from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
-from pyiceberg.manifest import DataFile, DataFileContent, ManifestEntry, ManifestEntryStatus
+from pyiceberg.manifest import DataFile, DataFileContent, ManifestEntry, ManifestEntryStatus, ManifestFile
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
@@ -43,6 +43,7 @@ from retcon.core.slices import Cut, Grain, SliceSet, Whole
 from retcon.core.tables import Changed, Column, PartitionField, SchemaVersion, TableContents, TableFacts, TableFile
 from retcon.errors import Fault, Refused
 
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECONDS_AN_HOUR = 3_600_000_000
 _SPARK_NAMES = {"long": "bigint", "timestamptz": "timestamp", "timestamp": "timestamp_ntz", "uuid": "string"}
 _NO_SLICE = (0, -1)
@@ -63,6 +64,8 @@ class IcebergMetadata:
     def __init__(self, catalog: Catalog) -> None:
         self._settings = catalog
         self._opened: SqlCatalog | None = None
+        self._manifests: dict[tuple[str, int | None, Cut], TableContents] = {}
+        """What each manifest lists, as it was looked at: manifests never change, and snapshots share most of them."""
 
     def names(self) -> tuple[str, ...]:
         """Every table of the catalog."""
@@ -97,6 +100,7 @@ class IcebergMetadata:
             ),
             properties=dict(metadata.properties),
             versions=_versions(table),
+            history=_history(table),
         )
 
     def contents(self, name: str, *, time: str | None, grain: Cut, snapshot_id: int | None) -> TableContents:
@@ -114,12 +118,24 @@ class IcebergMetadata:
         spans = _Spans(table, time, grain)
         files: list[TableFile] = []
         null_rows = 0
-        for entry in _entries(table, snapshot):
-            if entry.status == ManifestEntryStatus.DELETED:
-                continue
-            files.append(spans.file(entry.data_file))
-            null_rows += spans.null_rows(entry.data_file)
+        for manifest in snapshot.manifests(table.io):
+            listed = self._listed(manifest, table, spans)
+            files += listed.files
+            null_rows += listed.null_rows
         return TableContents(grain=grain, files=tuple(files), null_rows=null_rows)
+
+    def _listed(self, manifest: ManifestFile, table: Table, spans: _Spans) -> TableContents:
+        """What a manifest lists and doesn't take back."""
+        key = (manifest.manifest_path, *spans.key)
+        if key not in self._manifests:
+            entries = manifest.fetch_manifest_entry(table.io, discard_deleted=True)
+            held = [entry.data_file for entry in entries if entry.status != ManifestEntryStatus.DELETED]
+            self._manifests[key] = TableContents(
+                grain=spans.key[1],
+                files=tuple(spans.file(file) for file in held),
+                null_rows=sum(spans.null_rows(file) for file in held),
+            )
+        return self._manifests[key]
 
     def changed(
         self, name: str, *, time: str | None, grain: Cut, since: int | None, until: int | None
@@ -138,7 +154,7 @@ class IcebergMetadata:
                 return None
             if snapshot.summary is not None and snapshot.summary.operation == Operation.REPLACE:
                 continue
-            for entry in _entries(table, snapshot, own=True):
+            for entry in _own_entries(table, snapshot):
                 file = spans.file(entry.data_file)
                 if file.first is None or file.last is None:
                     everything = True
@@ -211,6 +227,7 @@ class IcebergMetadata:
         if self._opened is not None:
             self._opened.engine.dispose()
             self._opened = None
+        self._manifests.clear()
 
     def _load(self, name: str) -> Table | None:
         catalog = self._catalog()
@@ -297,6 +314,11 @@ class _Spans:
         self._field: NestedField | None = None
         if time is not None:
             self._field = next((f for f in schema.fields if f.name.lower() == time.lower()), None)
+
+    @property
+    def key(self) -> tuple[int | None, Cut]:
+        """What the slices of a file depend on besides the file."""
+        return None if self._field is None else self._field.field_id, self._cut
 
     def file(self, file: DataFile) -> TableFile:
         first, last = self._slices(file)
@@ -395,7 +417,7 @@ def _added(table: Table, snapshot: Snapshot, slices: SliceSet, by: str | None) -
     """Rows, bytes and files that a snapshot added, for each of the slices: those without any are there too."""
     spans = _Spans(table, by, slices.grain)
     files: dict[int, list[TableFile]] = {ordinal: [] for ordinal in slices.ordinals}
-    for entry in _entries(table, snapshot, own=True):
+    for entry in _own_entries(table, snapshot):
         if entry.status == ManifestEntryStatus.ADDED:
             file = spans.file(entry.data_file)
             if len(file.slices) != 1 or file.slices[0] not in files:
@@ -417,14 +439,24 @@ def _added(table: Table, snapshot: Snapshot, slices: SliceSet, by: str | None) -
     )
 
 
-def _entries(table: Table, snapshot: Snapshot, *, own: bool = False) -> Iterator[ManifestEntry]:
-    """The entries of a snapshot's manifests; `own`: only those that this snapshot added or deleted."""
+def _own_entries(table: Table, snapshot: Snapshot) -> Iterator[ManifestEntry]:
+    """The files that this snapshot added or deleted."""
     for manifest in snapshot.manifests(table.io):
-        if own and manifest.added_snapshot_id != snapshot.snapshot_id:
+        if manifest.added_snapshot_id != snapshot.snapshot_id:
             continue
-        for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=not own):
-            if not own or (entry.snapshot_id == snapshot.snapshot_id and entry.status != ManifestEntryStatus.EXISTING):
+        for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=False):
+            if entry.snapshot_id == snapshot.snapshot_id and entry.status != ManifestEntryStatus.EXISTING:
                 yield entry
+
+
+def _history(table: Table) -> tuple[tuple[datetime, int], ...]:
+    """Main's snapshots since when, oldest first; where one has expired, nothing before it is known for certain."""
+    known: list[tuple[datetime, int]] = []
+    for entry in reversed(table.metadata.snapshot_log):
+        if table.metadata.snapshot_by_id(entry.snapshot_id) is None:
+            break
+        known.append((_EPOCH + timedelta(milliseconds=entry.timestamp_ms), entry.snapshot_id))
+    return tuple(reversed(known))
 
 
 def _back_to(table: Table, newest: int, oldest: int | None) -> Iterator[Snapshot | None]:

@@ -57,6 +57,7 @@ def load_project(root: Path, environ: Mapping[str, str], reader: SqlReader | Non
     problems += _models_as_sources(document, paths)
     if settings is not None:
         problems += _clashing_environments(document, settings, paths, models)
+        problems += _past_of_foreign_sources(settings, models)
     if settings is None or problems:
         raise ProjectInvalid(tuple(dict.fromkeys(problems)))  # what two models import is told once
     return Project(settings=settings, graph=Graph.of(models))
@@ -130,6 +131,19 @@ def _models_as_sources(document: YamlDocument, models: Iterable[str]) -> list[Pr
             remedy="remove it from `sources`",
         )
         for name in sorted(_declared(document, "sources") & set(models))
+    ]
+
+
+def _past_of_foreign_sources(settings: Settings, models: Iterable[Model]) -> list[Problem]:
+    return [
+        Problem(
+            path=model.path,
+            message=f"`inputs.{i.name}` is read as it was at each slice's end, and only Iceberg tables keep their past",
+            remedy="leave `as_of` out, or copy the source into an Iceberg table and read that",
+        )
+        for model in models
+        for i in model.inputs
+        if i.at_slice_end and i.table in settings.foreign
     ]
 
 

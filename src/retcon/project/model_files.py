@@ -370,6 +370,7 @@ def _fingerprint(keys: ModelKeys, inputs: Sequence[Input], slicing: Slicing, cod
                     "time": i.time,
                     "lookback": _plain(i.lookback),
                     "lookahead": _plain(i.lookahead),
+                    **({"as_of": "slice"} if i.at_slice_end else {}),
                 }
                 for i in sorted(inputs, key=lambda i: i.name)
             ],

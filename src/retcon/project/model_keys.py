@@ -88,7 +88,7 @@ class InputKeys(Shape):
     lookahead: Annotated[int | timedelta, BeforeValidator(reach_of)] = 0
     key: Text | None = None
     on_change: Annotated[str, one_of("restate", "ignore")] | None = None
-    as_of: Annotated[object, later()] = None
+    as_of: Annotated[str, one_of("slice")] | None = None
     valid: ValidKeys | None = None
 
     def input(self, name: str, every: Cut) -> Input:
@@ -109,7 +109,21 @@ class InputKeys(Shape):
                 "has a `time`, but the model isn't cut into slices: all of it is read",
                 remedy="leave `time` out, or give the model `slices`",
             )
-        default = OnChange.RESTATE if self.time or isinstance(every, Whole) else OnChange.IGNORE
+        if self.as_of is not None and self.valid is not None:
+            raise Objection(
+                "has validity windows, and those tell by themselves what held when", remedy="leave out `as_of`"
+            )
+        if self.as_of is not None and isinstance(every, Whole):
+            raise Objection(
+                "is read as of each slice's end, but the model isn't cut into slices",
+                remedy="leave `as_of` out, or give the model `slices`",
+            )
+        if self.as_of is not None and self.on_change == OnChange.RESTATE:
+            raise Objection(
+                "is read as it was at each slice's end, which no later change alters", remedy="leave out `on_change`"
+            )
+        is_followed = (self.time or isinstance(every, Whole)) and self.as_of is None
+        default = OnChange.RESTATE if is_followed else OnChange.IGNORE
         return Input(
             name=name,
             table=self.table or name,
@@ -119,6 +133,7 @@ class InputKeys(Shape):
             key=self.key,
             on_change=OnChange(self.on_change) if self.on_change else default,
             valid=self.valid.validity() if self.valid is not None else None,
+            at_slice_end=self.as_of is not None,
         )
 
 
@@ -216,6 +231,8 @@ class ModelKeys(Shape):
                 "is the model itself, and what is being computed can't be read",
                 remedy=f"read its previous slice: `time: {self.slicing().by}, lookback: 1`",
             )
+        if i.at_slice_end:
+            raise Objection("is the model itself, which is read as it is being built", remedy="leave out `as_of`")
         if i.lookahead:
             raise Objection(
                 "is the model itself, and what comes after a slice isn't computed yet", remedy="leave out `lookahead`"

@@ -118,11 +118,12 @@ def batching_text(model: Model) -> Text:
 def input_text(i: Input) -> Text:
     """`raw.orders by order_date, 7 back`, or `36 hours back`."""
     known_as = f" as {i.name}" if i.name != i.name_in_text else ""
+    then = ", as of the slice's end" if i.at_slice_end else ""
     if i.time is None:
         windows = f", valid from {i.valid.start} to {i.valid.end}" if i.valid is not None else ""
-        return Text.assemble(i.table + known_as, (f" whole{windows}", QUIET))
+        return Text.assemble(i.table + known_as, (f" whole{windows}{then}", QUIET))
     around = [f"{reach_text(n)} {way}" for n, way in ((i.lookback, "back"), (i.lookahead, "ahead")) if n]
-    return Text.assemble(i.table + known_as, (" ".join(["", "by", i.time]) + "".join(f", {a}" for a in around), QUIET))
+    return Text.assemble(i.table + known_as, (f" by {i.time}" + "".join(f", {a}" for a in around) + then, QUIET))
 
 
 def gates_text(gates: Iterable[str]) -> str:
