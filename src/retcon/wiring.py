@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from sqlalchemy import Engine
 
+    from retcon.flow.adopt import Adopter
     from retcon.flow.context import Context
     from retcon.flow.plan import Planner
     from retcon.flow.ports import Warehouse
@@ -95,6 +96,12 @@ class Workspace:
         from retcon.flow.plan import Planner
 
         return Planner(self.project, self.tables, self.ledger, _SqlText())
+
+    @property
+    def adopter(self) -> Adopter:
+        from retcon.flow.adopt import Adopter
+
+        return Adopter(self.project, self.tables, self.ledger, _SqlText())
 
     @property
     def teller(self) -> Teller:

@@ -102,11 +102,11 @@ def test_a_migration_that_breaks_at_any_statement_leaves_no_ledger(empty_ledger:
     assert empty_ledger.runs() == []
 
 
-SECOND = """
+NEXT = f"""
 import sqlalchemy as sa
 from alembic import op
 
-revision, down_revision = "0002", "0001"
+revision, down_revision = "next", "{schema.REVISIONS[-1]}"
 
 def upgrade():
     op.add_column("retcon_runs", sa.Column("mood", sa.Text()))
@@ -123,7 +123,7 @@ def test_an_update_that_breaks_at_any_statement_leaves_the_old_ledger(
     run = old.open_run(a_plan(), opened(a_plan()), at=NOON, who=ANN)
     newer = tmp_path / "migrations"
     shutil.copytree(Path(schema.__file__).parent / "migrations", newer)
-    (newer / "versions" / "r0002_mood.py").write_text(SECOND)
+    (newer / "versions" / "r_next_mood.py").write_text(NEXT)
     database = Database(uri)
     for statement in range(1, 100):
         try:
@@ -187,6 +187,6 @@ def test_a_ledger_made_by_a_newer_retcon_is_refused_by_all(empty_ledger: SqlLedg
 
 
 def test_a_ledger_made_by_an_older_retcon_is_not_read_half(ledger: SqlLedger, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(schema, "REVISIONS", ("0001", "0002"))
+    monkeypatch.setattr(schema, "REVISIONS", (*schema.REVISIONS, "next"))
     with pytest.raises(Refused, match="made by an older retcon"):
         ledger.runs()

@@ -12,6 +12,7 @@ import typer
 
 from retcon import __version__
 from retcon.cli import failures
+from retcon.cli.adopt import adopt
 from retcon.cli.apply import apply
 from retcon.cli.cancel import cancel
 from retcon.cli.check import check
@@ -38,7 +39,7 @@ def application() -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
     )
     app.callback(invoke_without_command=True)(_retcon)
-    for command in (init, check, render, plan, apply, diff, rollback, cancel, status, history, show):
+    for command in (init, check, render, plan, apply, diff, rollback, cancel, adopt, status, history, show):
         app.command()(command)
     app.command()(demo_command(run))
     return app

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from retcon.core.adoption import is_foreign, require_adopted
 from retcon.core.evolution import SchemaChange
 from retcon.core.intervals import Edge, Interval, edge_text
 from retcon.core.models import Model
@@ -29,7 +30,7 @@ from retcon.core.projects import Project
 from retcon.core.schemas import planned_changes, require_aligned, require_time_columns
 from retcon.core.slices import WHOLE, Cut, Grain, SliceSet
 from retcon.core.suggestions import nearest
-from retcon.core.tables import TableContents
+from retcon.core.tables import TableContents, TableFacts
 from retcon.errors import BadArguments, Problem, ProjectInvalid, Refused
 from retcon.flow.ports import Ledger, Sql, Tables
 
@@ -220,6 +221,7 @@ class Planner:
             require_time_columns(model, world.facts)
             facts = world.facts.get(name)
             if facts is not None:
+                self._require_own(model, facts)
                 require_aligned(model, facts)
             changes[name] = planned_changes(model, facts, output)
             if output is not None:
@@ -227,6 +229,10 @@ class Planner:
         if problems:
             raise ProjectInvalid(problems)
         return changes
+
+    def _require_own(self, model: Model, facts: TableFacts) -> None:
+        if is_foreign(facts) and not self._ledger.published_slices(model.name):
+            require_adopted(model, facts, self._ledger.adoption(model.name))
 
 
 def _printable(reason: str) -> str:

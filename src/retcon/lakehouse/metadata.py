@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,7 @@ from pyiceberg.types import (
 )
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
+from retcon.core.adoption import SpecInUse, Survey
 from retcon.core.jobs import StagedWave, WaveTarget
 from retcon.core.projects import Catalog
 from retcon.core.runs import StagedSlice
@@ -120,6 +122,49 @@ class IcebergMetadata:
             files.append(spans.file(entry.data_file))
             null_rows += spans.null_rows(entry.data_file)
         return TableContents(grain=grain, files=tuple(files), null_rows=null_rows)
+
+    def survey(self, name: str, *, by: str | None, grain: Cut) -> Survey:
+        """What the table is like, as far as whoever wants to replace its slices must know."""
+        table = self._load(name)
+        snapshot = table.current_snapshot() if table is not None else None
+        if table is None or snapshot is None:
+            raise Refused(f"{name} has no rows")
+        spans = _Spans(table, by, grain)
+        deletes: list[TableFile] = []
+        data: list[TableFile] = []
+        by_spec: dict[int, list[TableFile]] = {}
+        unbounded: Counter[int] = Counter()
+        null_rows = 0
+        for entry in _entries(table, snapshot):
+            file = spans.file(entry.data_file)
+            if file.is_delete:
+                deletes.append(file)
+                continue
+            data.append(file)
+            by_spec.setdefault(entry.data_file.spec_id, []).append(file)
+            nulls = spans.null_rows(entry.data_file)
+            null_rows += nulls
+            unbounded[entry.data_file.spec_id] += file.first is None or (nulls > 0 and bool(file.slices))
+        return Survey(
+            format_version=table.metadata.format_version,
+            specs=tuple(
+                SpecInUse(
+                    partitioning=_partitioning_text(table, spec_id),
+                    is_current=spec_id == table.metadata.default_spec_id,
+                    files=len(files),
+                    straddling=_slices_of(grain, (file for file in files if len(file.slices) > 1)),
+                    unbounded=unbounded[spec_id],
+                )
+                for spec_id, files in sorted(by_spec.items())
+            ),
+            slices=_slices_of(grain, data),
+            rows=sum(file.rows for file in data),
+            null_rows=null_rows,
+            deletes=_slices_of(grain, deletes),
+            delete_files=len(deletes),
+            sort_order=_sort_text(table),
+            takes_branches=table.properties.get("write.wap.enabled", "false") == "true",
+        )
 
     def changed(
         self, name: str, *, time: str | None, grain: Cut, since: int | None, until: int | None
@@ -439,6 +484,21 @@ def _back_to(table: Table, newest: int, oldest: int | None) -> Iterator[Snapshot
         at = snapshot.parent_snapshot_id
     if at != oldest:
         yield None
+
+
+def _slices_of(grain: Cut, files: Iterable[TableFile]) -> SliceSet:
+    return SliceSet.of(grain, (ordinal for file in files for ordinal in file.slices))
+
+
+def _partitioning_text(table: Table, spec_id: int) -> str:
+    schema = table.schema()
+    fields = table.specs()[spec_id].fields
+    return ", ".join(f"{f.transform}({schema.find_column_name(f.source_id) or '?'})" for f in fields) or "nothing"
+
+
+def _sort_text(table: Table) -> str:
+    schema = table.schema()
+    return ", ".join(f"{schema.find_column_name(f.source_id) or '?'} {f.direction}" for f in table.sort_order().fields)
 
 
 def _columns(schema: Schema) -> tuple[Column, ...]:
