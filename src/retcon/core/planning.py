@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 
 from retcon.core.graphs import Graph
 from retcon.core.intervals import Edge, Interval, after, beginning, edge_text, midnight
-from retcon.core.models import Input, Model, OnChange, reach_text
+from retcon.core.models import Input, Model, OnChange, Strategy, reach_text
 from retcon.core.plans import Origin, Outside, PlannedInput, PlannedModel, Role
 from retcon.core.projects import Limits, Source
 from retcon.core.slices import WHOLE, Cut, Grain, SliceSet, Whole
@@ -181,6 +181,8 @@ def spread(
         covered = asked.get(name, empty)
         if downstream:
             covered |= _readers(model, slices, shown, OnChange.RESTATE)
+        if covered and model.strategy is Strategy.FULL:
+            covered |= shown
         if covered:
             slices[name] = covered
         outside += _left_outside(model, slices, shown, asked=name in asked)
@@ -404,6 +406,8 @@ def notes_of(models: Iterable[PlannedModel], graph: Graph, interval: Interval | 
             notes.append(f"{model.name} begins on {start} (`slices.start`): nothing before is planned for it")
         if planned.is_new and model.name not in world.facts:
             notes.append(f"{model.name} doesn't exist yet: it is made, empty, when staging begins")
+        if model.strategy is Strategy.FULL:
+            notes.append(f"{model.name} is rebuilt in full: every slice that it has or that its inputs hold")
         if planned.open:
             notes.append(f"{model.name}: {planned.open.text} isn't over yet (open)")
         for i in planned.inputs:

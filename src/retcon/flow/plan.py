@@ -9,7 +9,7 @@ from datetime import datetime
 from retcon.core.adoption import is_foreign, require_adopted
 from retcon.core.evolution import SchemaChange
 from retcon.core.intervals import Edge, Interval, edge_text
-from retcon.core.models import Model
+from retcon.core.models import Model, Strategy
 from retcon.core.planning import (
     World,
     asked_or_default,
@@ -123,7 +123,9 @@ class Planner:
         seen = world
         for name in selected:
             model = self._project.graph.models[name]
-            interval = asked_or_default(model, ask.start, ask.end, self._project.graph, seen, ask.now)
+            is_full = model.strategy is Strategy.FULL
+            start, end = (None, None) if is_full else (ask.start, ask.end)
+            interval = asked_or_default(model, start, end, self._project.graph, seen, ask.now)
             every = SliceSet(WHOLE, (0,)) if interval is None else SliceSet.covering(model.grain, interval)
             slices = since_start(model, every)
             asked[name] = interval, slices
