@@ -512,12 +512,14 @@ def _versions(table: Table) -> tuple[SchemaVersion, ...]:
     """The columns along main's history, oldest first; last those that no snapshot of main has yet."""
     metadata = table.metadata
     schemas = table.schemas()
-    current = metadata.current_snapshot_id
-    back = list(_back_to(table, current, None)) if current is not None else []
-    line = [snapshot for snapshot in reversed(back) if snapshot is not None]
-    is_cut = len(line) < len(back)
+    by_id = {snapshot.snapshot_id: snapshot for snapshot in metadata.snapshots}
+    line: list[Snapshot] = []
+    at = metadata.current_snapshot_id
+    while at in by_id:
+        line.append(by_id[at])
+        at = by_id[at].parent_snapshot_id
     found: list[tuple[int | None, SchemaVersion]] = []
-    for snapshot in line:
+    for snapshot in reversed(line):
         schema_id = snapshot.schema_id
         if schema_id is None or schema_id not in schemas or (found and found[-1][0] == schema_id):
             continue
@@ -526,7 +528,7 @@ def _versions(table: Table) -> tuple[SchemaVersion, ...]:
             at=datetime.fromtimestamp(snapshot.timestamp_ms / 1000, UTC),
             run=_run_of(snapshot),
             columns=_columns(schemas[schema_id]),
-            is_oldest_kept=is_cut and not found,
+            is_oldest_kept=at is not None and not found,
         )
         found.append((schema_id, version))
     if not found or found[-1][0] != metadata.current_schema_id:
