@@ -311,6 +311,15 @@ def test_a_model_that_is_rebuilt_in_full_is_planned_with_every_slice_whatever_wa
     assert any("mart.a is rebuilt in full" in note for note in plan.notes)
 
 
+def test_a_full_rebuild_whose_inputs_tell_no_history_takes_the_dates_that_were_asked(workshop: Workshop) -> None:
+    workshop.shop()
+    workshop.publish_by_hand("mart.a", "2026-01-01..2026-01-02")
+    workshop.model("mart.a", "raw.s: {}", keys="strategy: full")
+    with pytest.raises(BadArguments, match="its inputs don't tell where history begins"):
+        workshop.plan("mart.a")
+    assert scope(workshop.plan("mart.a", start="2026-01-02", end="2026-01-05")) == {"mart.a": "2026-01-01..2026-01-05"}
+
+
 def test_a_reader_that_is_rebuilt_in_full_is_planned_with_every_published_slice(workshop: Workshop) -> None:
     workshop.shop()
     for name in ("mart.a", "mart.b"):

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.migration import MigrationContext
@@ -20,6 +21,7 @@ from sqlalchemy import Engine, event
 
 from retcon.errors import Refused
 from retcon.ledger import schema
+from retcon.ledger.engines import writing
 from retcon.ledger.migrate import MIGRATIONS, migrate
 from retcon.ledger.store import SqlLedger
 from tests.ledger.conftest import CATALOG, Database
@@ -163,6 +165,22 @@ def test_a_driver_killed_while_it_migrates_leaves_no_ledger_and_the_next_one_mak
     assert fresh.tables() == {"iceberg_tables"}
     empty_ledger.prepare()
     assert fresh.tables() == {*TABLES, "iceberg_tables"}
+
+
+def test_an_older_ledger_is_brought_up_to_date_and_none_is_made_where_there_is_none(
+    empty_ledger: SqlLedger, fresh: Database
+) -> None:
+    empty_ledger.bring_up_to_date()
+    assert fresh.tables() == {"iceberg_tables"}
+    config = Config()
+    config.set_main_option("script_location", MIGRATIONS)
+    with writing(fresh.engine).begin() as connection:
+        config.attributes["connection"] = connection
+        command.upgrade(config, schema.REVISIONS[0])
+    with pytest.raises(Refused, match="made by an older retcon"):
+        empty_ledger.runs()
+    empty_ledger.bring_up_to_date()
+    assert empty_ledger.runs() == []
 
 
 def test_drivers_that_prepare_one_ledger_at_once_make_it_once(uri: str, empty_ledger: SqlLedger) -> None:

@@ -115,6 +115,11 @@ def since_start(model: Model, slices: SliceSet) -> SliceSet:
     return held
 
 
+def tells_history(model: Model, graph: Graph, world: World) -> bool:
+    """Do the model's inputs tell where its history begins and ends?"""
+    return any(True for _ in _held(model, graph, world))
+
+
 def default_start(model: Model, graph: Graph, world: World) -> Edge:
     """Where history begins: the model's `slices.start`, else the first slice whose reads all of its inputs hold."""
     if model.slicing.start is not None:

@@ -23,6 +23,7 @@ from retcon.core.planning import (
     require_slices,
     since_start,
     spread,
+    tells_history,
     widened_notes,
 )
 from retcon.core.plans import Plan, Request
@@ -119,13 +120,14 @@ class Planner:
 
     def _asked(self, ask: Ask, selected: Sequence[str], world: World) -> dict[str, tuple[Interval | None, SliceSet]]:
         """The range and slices of each model; where a date is left out, each model's own history decides."""
+        graph = self._project.graph
         asked: dict[str, tuple[Interval | None, SliceSet]] = {}
         seen = world
         for name in selected:
-            model = self._project.graph.models[name]
-            is_full = model.strategy is Strategy.FULL
-            start, end = (None, None) if is_full else (ask.start, ask.end)
-            interval = asked_or_default(model, start, end, self._project.graph, seen, ask.now)
+            model = graph.models[name]
+            is_all = model.strategy is Strategy.FULL and tells_history(model, graph, seen)
+            start, end = (None, None) if is_all else (ask.start, ask.end)
+            interval = asked_or_default(model, start, end, graph, seen, ask.now)
             every = SliceSet(WHOLE, (0,)) if interval is None else SliceSet.covering(model.grain, interval)
             slices = since_start(model, every)
             asked[name] = interval, slices
