@@ -184,7 +184,7 @@ def test_no_key_is_in_the_reference_that_isnt_there(page: str, shape: type[BaseM
 
 
 REFUSED = {
-    "`strategy`": [{"strategy": "merge"}, {"strategy": "full"}],
+    "`strategy`": [{"strategy": "merge"}],
     "`slices.buckets`": [{"slices": {"by": "d", "buckets": 4}}],
 }
 

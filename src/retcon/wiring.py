@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from sqlalchemy import Engine
 
+    from retcon.flow.adopt import Adopter
     from retcon.flow.context import Context
     from retcon.flow.plan import Planner
     from retcon.flow.ports import Warehouse
@@ -133,6 +134,12 @@ class Workspace:
         from retcon.flow.plan import Planner
 
         return Planner(self.project, self.tables, self.ledger, _SqlText())
+
+    @property
+    def adopter(self) -> Adopter:
+        from retcon.flow.adopt import Adopter
+
+        return Adopter(self.project, self.tables, self.ledger, _SqlText())
 
     @property
     def teller(self) -> Teller:

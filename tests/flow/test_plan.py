@@ -302,6 +302,43 @@ def test_a_new_column_is_in_the_plan_and_in_the_plans_of_those_who_read_it(works
     assert "mart.b: the table has n (bigint, since snapshot " in refusal(workshop, "mart.a", start="2026-01-03").message
 
 
+def test_a_model_that_is_rebuilt_in_full_is_planned_with_every_slice_whatever_was_asked(workshop: Workshop) -> None:
+    workshop.shop()
+    workshop.publish_by_hand("mart.a", "2026-01-01..2026-01-05")
+    workshop.publish_by_hand("mart.b", "2026-01-01..2026-01-03")
+    workshop.model("mart.a", keys="strategy: full")
+    plan = workshop.plan("mart.a", start="2026-01-04", end="2026-01-04")
+    assert scope(plan) == {"mart.a": "2026-01-01..2026-01-20", "mart.b": "2026-01-01..2026-01-03"}
+    assert any("mart.a is rebuilt in full" in note for note in plan.notes)
+
+
+def test_a_full_rebuild_whose_inputs_tell_no_history_takes_the_dates_that_were_asked(workshop: Workshop) -> None:
+    workshop.shop()
+    workshop.publish_by_hand("mart.a", "2026-01-01..2026-01-02")
+    workshop.model("mart.a", "raw.s: {}", keys="strategy: full")
+    with pytest.raises(BadArguments, match="its inputs don't tell where history begins"):
+        workshop.plan("mart.a")
+    assert scope(workshop.plan("mart.a", start="2026-01-02", end="2026-01-05")) == {"mart.a": "2026-01-01..2026-01-05"}
+
+
+def test_a_reader_that_is_rebuilt_in_full_is_planned_with_every_published_slice(workshop: Workshop) -> None:
+    workshop.shop()
+    for name in ("mart.a", "mart.b"):
+        workshop.publish_by_hand(name, "2026-01-01..2026-01-05")
+    workshop.model("mart.b", "mart.a: {time: d}", "SELECT d, n FROM mart.a", keys="strategy: full")
+    plan = workshop.plan("mart.a", start="2026-01-04", end="2026-01-04")
+    assert scope(plan) == {"mart.a": "2026-01-04", "mart.b": "2026-01-01..2026-01-05"}
+
+
+def test_slices_of_a_full_rebuild_that_the_inputs_no_longer_hold_are_not_emptied_unasked(workshop: Workshop) -> None:
+    workshop.shop()
+    workshop.publish_by_hand("mart.a", "2025-12-30..2026-01-05")
+    workshop.model("mart.a", keys="strategy: full")
+    assert "raw.s has no data for 2025-12-30..2025-12-31" in refusal(workshop, "mart.a").message
+    plan = workshop.plan("mart.a", allow_missing_source=True)
+    assert scope(plan) == {"mart.a": "2025-12-30..2026-01-20"}
+
+
 def test_a_time_that_is_no_time_is_refused(workshop: Workshop) -> None:
     workshop.lake.make("raw.s", StringType())
     workshop.lake.append("raw.s", "2026-01-01")

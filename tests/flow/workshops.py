@@ -94,7 +94,7 @@ class Workshop:
 
     def publish_by_hand(self, name: str, slices: str) -> None:
         """A model's table as a publish leaves it."""
-        self.lake.by_day(name, slices, number="n")
+        self.lake.by_day(name, slices, number="n", properties={"retcon.model": name})
 
 
 def share(plan: Plan, name: str) -> PlannedModel:

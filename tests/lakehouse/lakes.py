@@ -151,11 +151,17 @@ def moment(time: Time) -> date | datetime | None:
 
 
 def entry(
-    number: int, partition: Record, *, rows: int = 5, low: int | None = None, high: int | None = None
+    number: int,
+    partition: Record,
+    *,
+    rows: int = 5,
+    low: int | None = None,
+    high: int | None = None,
+    content: DataFileContent = DataFileContent.DATA,
 ) -> DataFile:
     """A manifest's entry for a file; the file itself doesn't matter to what metadata tells."""
     return DataFile.from_args(
-        content=DataFileContent.DATA,
+        content=content,
         file_path=f"/nowhere/{uuid4().hex}-{number}.parquet",
         file_format=FileFormat.PARQUET,
         partition=partition,

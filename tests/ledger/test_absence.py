@@ -28,6 +28,8 @@ QUESTIONS: dict[str, tuple[Callable[[SqlLedger], object], object]] = {
     "code": (lambda ledger: ledger.code("x"), {}),
     "published_slices": (lambda ledger: ledger.published_slices(FCT), {}),
     "last_published": (lambda ledger: ledger.last_published([FCT]), {}),
+    "adoption": (lambda ledger: ledger.adoption(FCT), None),
+    "adoptions": (lambda ledger: ledger.adoptions(), {}),
 }
 
 
@@ -48,7 +50,7 @@ def test_a_prepared_ledger_exists_and_answers_every_question_with_nothing(ledger
 
 
 def test_questions_cover_every_way_of_reading() -> None:
-    writing = {"prepare", "open_run", "record", "publish", "roll_back", "close"}
+    writing = {"prepare", "bring_up_to_date", "adopt", "open_run", "record", "publish", "roll_back", "close"}
     assert {name for name in vars(SqlLedger) if not name.startswith("_")} - writing == set(QUESTIONS)
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.migration import MigrationContext
@@ -20,6 +21,7 @@ from sqlalchemy import Engine, event
 
 from retcon.errors import Refused
 from retcon.ledger import schema
+from retcon.ledger.engines import writing
 from retcon.ledger.migrate import MIGRATIONS, migrate
 from retcon.ledger.store import SqlLedger
 from tests.ledger.conftest import CATALOG, Database
@@ -102,11 +104,11 @@ def test_a_migration_that_breaks_at_any_statement_leaves_no_ledger(empty_ledger:
     assert empty_ledger.runs() == []
 
 
-SECOND = """
+NEXT = f"""
 import sqlalchemy as sa
 from alembic import op
 
-revision, down_revision = "0002", "0001"
+revision, down_revision = "next", "{schema.REVISIONS[-1]}"
 
 def upgrade():
     op.add_column("retcon_runs", sa.Column("mood", sa.Text()))
@@ -123,7 +125,7 @@ def test_an_update_that_breaks_at_any_statement_leaves_the_old_ledger(
     run = old.open_run(a_plan(), opened(a_plan()), at=NOON, who=ANN)
     newer = tmp_path / "migrations"
     shutil.copytree(Path(schema.__file__).parent / "migrations", newer)
-    (newer / "versions" / "r0002_mood.py").write_text(SECOND)
+    (newer / "versions" / "r_next_mood.py").write_text(NEXT)
     database = Database(uri)
     for statement in range(1, 100):
         try:
@@ -166,6 +168,22 @@ def test_a_driver_killed_while_it_migrates_leaves_no_ledger_and_the_next_one_mak
     assert fresh.tables() == {*TABLES, "iceberg_tables"}
 
 
+def test_an_older_ledger_is_brought_up_to_date_and_none_is_made_where_there_is_none(
+    empty_ledger: SqlLedger, fresh: Database
+) -> None:
+    empty_ledger.bring_up_to_date()
+    assert fresh.tables() == {"iceberg_tables"}
+    config = Config()
+    config.set_main_option("script_location", MIGRATIONS)
+    with writing(fresh.engine).begin() as connection:
+        config.attributes["connection"] = connection
+        command.upgrade(config, schema.REVISIONS[0])
+    with pytest.raises(Refused, match="made by an older retcon"):
+        empty_ledger.runs()
+    empty_ledger.bring_up_to_date()
+    assert empty_ledger.runs() == []
+
+
 def test_drivers_that_prepare_one_ledger_at_once_make_it_once(uri: str, empty_ledger: SqlLedger) -> None:
     assert at_once([SqlLedger(uri, CATALOG, migrate=migrate).prepare for _ in range(4)]) == [None] * 4
     assert empty_ledger.exists()
@@ -188,6 +206,6 @@ def test_a_ledger_made_by_a_newer_retcon_is_refused_by_all(empty_ledger: SqlLedg
 
 
 def test_a_ledger_made_by_an_older_retcon_is_not_read_half(ledger: SqlLedger, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(schema, "REVISIONS", ("0001", "0002"))
+    monkeypatch.setattr(schema, "REVISIONS", (*schema.REVISIONS, "next"))
     with pytest.raises(Refused, match="made by an older retcon"):
         ledger.runs()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import date
 from decimal import Decimal
 from typing import Any
 
@@ -122,3 +123,33 @@ def test_what_the_plan_could_not_show_or_iceberg_cannot_do_is_refused_and_the_ta
     )
     assert shop.sql("DESCRIBE TABLE mart.lines") == described
     assert shop.sql("SELECT max(most) FROM mart.lines") == [(Decimal("128.75"),)]
+
+
+def test_an_adopted_table_with_old_partitions_and_delete_files_is_restated_slice_by_slice(shop: Shop) -> None:
+    shop.open_doors()
+    shop.write("mart.lines", LINES[: LINES.index("columns:")] + "*/\n" + LINES[LINES.index("SELECT") :])
+    shop.sql("CREATE NAMESPACE IF NOT EXISTS mart")
+    shop.sql(
+        "CREATE TABLE mart.lines (d DATE, n INT, most DECIMAL(12,2), who STRUCT<name: STRING>) USING iceberg "
+        "PARTITIONED BY (months(d)) TBLPROPERTIES ('write.delete.mode' = 'merge-on-read')"
+    )
+    shop.sql("INSERT INTO mart.lines VALUES (DATE '2026-01-01', 1, 1, NULL), (DATE '2026-01-01', 2, 1, NULL)")
+    shop.sql("ALTER TABLE mart.lines REPLACE PARTITION FIELD months(d) WITH d")
+    shop.sql("INSERT INTO mart.lines VALUES (DATE '2026-01-02', 1, 1, NULL), (DATE '2026-01-02', 2, 1, NULL)")
+    shop.sql("INSERT INTO mart.lines VALUES (DATE '2026-01-03', 7, 1, NULL)")
+    shop.sql("DELETE FROM mart.lines WHERE n = 2 AND d = DATE '2026-01-02'")
+    with pytest.raises(Refused, match="neither made nor published"):
+        shop.plan("mart.lines", end="2026-01-02")
+    w = shop.workspace
+    adopted = w.adopter.adopt("mart.lines", "the nightly job's", clock=w.clock, who=w.who)
+    assert adopted.survey.delete_files == 1
+    run = shop.backfill("mart.lines", end="2026-01-02")
+    assert shop.rows("SELECT d, n FROM mart.lines") == {
+        (date(2026, 1, 1), 12): 1,
+        (date(2026, 1, 2), 12): 1,
+        (date(2026, 1, 3), 7): 1,
+    }
+    [status] = shop.workspace.teller.status(("mart.lines",))
+    assert (status.slices.text, status.unknown.text) == ("2026-01-01..2026-01-02", "2026-01-03")
+    shop.rollback(run)
+    assert shop.sql("SELECT count(*), sum(n) FROM mart.lines") == [(4, 11)]

@@ -20,6 +20,7 @@ from retcon.core.plans import Plan, to_document
 from retcon.core.promises import promise_of
 from retcon.core.runs import RecordedVerdict, RecordedWave, Run
 from retcon.errors import ProjectInvalid, RetconError
+from retcon.flow.adopt import Adopted
 from retcon.flow.rollback import Undone
 from retcon.flow.tell import (
     Change,
@@ -164,6 +165,22 @@ def schema_result(model: str, steps: Sequence[ColumnStep]) -> Json:
             }
             for step in steps
         ],
+    }
+
+
+def adopted_result(adopted: Adopted) -> Json:
+    """What was taken over."""
+    adoption = adopted.adoption
+    return {
+        "model": adoption.model,
+        "snapshot": _id(adoption.snapshot_id),
+        "slices": adoption.slices.text,
+        "slice_count": len(adoption.slices),
+        "rows": adopted.survey.rows,
+        "reason": adoption.reason,
+        "by": adoption.who,
+        "at": _moment(adoption.at),
+        "notes": list(adopted.notes),
     }
 
 
@@ -333,6 +350,7 @@ def _status(status: ModelStatus) -> Json:
         "model": status.model,
         "slices": status.slices.text,
         "slice_count": len(status.slices),
+        "unknown": status.unknown.text,
         "rows": status.rows,
         "published": None if status.published is None else _run(status.published),
         "in_flight": [_progress(each) for each in status.in_flight],

@@ -28,6 +28,7 @@ COMMANDS = (
     "diff",
     "rollback",
     "cancel",
+    "adopt",
     "status",
     "history",
     "show",

@@ -32,6 +32,14 @@ class OnChange(StrEnum):
     IGNORE = "ignore"
 
 
+class Strategy(StrEnum):
+    """Which slices a plan covers, and what a computed slice does to the one that is there."""
+
+    REPLACE = "replace"
+    FULL = "full"
+    """Every slice is replaced, whatever part of history was asked for."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Slicing:
     """How a model's history is cut."""
@@ -163,6 +171,7 @@ class Model:
     inputs: tuple[Input, ...]
     fingerprint: str
     """Of the normalised code and the keys that change results; not of comments, gates or descriptions."""
+    strategy: Strategy = Strategy.REPLACE
     function: str | None = None
     """The function of the file that computes it; None where the file is SQL."""
     udfs: tuple[str, ...] = ()

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 
 from retcon.core.graphs import Graph
 from retcon.core.intervals import Edge, Interval, after, beginning, edge_text, midnight
-from retcon.core.models import Input, Model, OnChange, reach_text
+from retcon.core.models import Input, Model, OnChange, Strategy, reach_text
 from retcon.core.plans import Origin, Outside, PlannedInput, PlannedModel, Role
 from retcon.core.projects import Limits, Source
 from retcon.core.promises import promises
@@ -121,6 +121,11 @@ def since_start(model: Model, slices: SliceSet) -> SliceSet:
     return held
 
 
+def tells_history(model: Model, graph: Graph, world: World) -> bool:
+    """Do the model's inputs tell where its history begins and ends?"""
+    return any(True for _ in _held(model, graph, world))
+
+
 def default_start(model: Model, graph: Graph, world: World) -> Edge:
     """Where history begins: the model's `slices.start`, else the first slice whose reads all of its inputs hold."""
     if model.slicing.start is not None:
@@ -188,6 +193,8 @@ def spread(
         covered = asked.get(name, empty)
         if downstream:
             covered |= _readers(model, slices, shown, OnChange.RESTATE)
+        if covered and model.strategy is Strategy.FULL:
+            covered |= shown
         if covered and model.reads_itself:
             carried[name] = _and_later(covered, shown) - covered
             covered |= carried[name]
@@ -480,6 +487,8 @@ def notes_of(models: Iterable[PlannedModel], graph: Graph, interval: Interval | 
         if model.reads_itself and planned.slices.ordinals[0] <= shown.ordinals[0]:
             first = planned.slices.grain.label(planned.slices.ordinals[0])
             notes.append(f"{model.name} begins with {first}, which finds nothing of itself before it")
+        if model.strategy is Strategy.FULL:
+            notes.append(f"{model.name} is rebuilt in full: every slice that it has or that its inputs hold")
         if planned.open:
             notes.append(f"{model.name}: {planned.open.text} isn't over yet (open)")
         for i in planned.inputs:

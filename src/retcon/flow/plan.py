@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from retcon.core.adoption import is_foreign, require_adopted
 from retcon.core.evolution import SchemaChange
 from retcon.core.intervals import Edge, Interval, edge_text
-from retcon.core.models import Model
+from retcon.core.models import Model, Strategy
 from retcon.core.planning import (
     Scope,
     World,
@@ -24,6 +25,7 @@ from retcon.core.planning import (
     require_slices,
     since_start,
     spread,
+    tells_history,
     widened_notes,
 )
 from retcon.core.plans import Plan, Request
@@ -31,7 +33,7 @@ from retcon.core.projects import Project
 from retcon.core.schemas import planned_changes, require_aligned, require_time_columns
 from retcon.core.slices import WHOLE, Cut, Grain, SliceSet
 from retcon.core.suggestions import nearest
-from retcon.core.tables import TableContents
+from retcon.core.tables import TableContents, TableFacts
 from retcon.core.versions import require_past_alone, versions_of
 from retcon.errors import BadArguments, Problem, ProjectInvalid, Refused
 from retcon.flow.ports import Ledger, Sql, Tables
@@ -124,11 +126,14 @@ class Planner:
 
     def _asked(self, ask: Ask, selected: Sequence[str], world: World) -> dict[str, tuple[Interval | None, SliceSet]]:
         """The range and slices of each model; where a date is left out, each model's own history decides."""
+        graph = self._project.graph
         asked: dict[str, tuple[Interval | None, SliceSet]] = {}
         seen = world
         for name in selected:
-            model = self._project.graph.models[name]
-            interval = asked_or_default(model, ask.start, ask.end, self._project.graph, seen, ask.now)
+            model = graph.models[name]
+            is_all = model.strategy is Strategy.FULL and tells_history(model, graph, seen)
+            start, end = (None, None) if is_all else (ask.start, ask.end)
+            interval = asked_or_default(model, start, end, graph, seen, ask.now)
             every = SliceSet(WHOLE, (0,)) if interval is None else SliceSet.covering(model.grain, interval)
             slices = since_start(model, every)
             asked[name] = interval, slices
@@ -251,6 +256,7 @@ class Planner:
             require_time_columns(model, world.facts)
             facts = world.facts.get(name)
             if facts is not None:
+                self._require_own(model, facts)
                 require_aligned(model, facts)
             changes[name] = planned_changes(model, facts, output)
             if output is not None:
@@ -258,6 +264,10 @@ class Planner:
         if problems:
             raise ProjectInvalid(problems)
         return changes
+
+    def _require_own(self, model: Model, facts: TableFacts) -> None:
+        if is_foreign(facts) and not self._ledger.published_slices(model.name):
+            require_adopted(model, facts, self._ledger.adoption(model.name))
 
 
 def _printable(reason: str) -> str:

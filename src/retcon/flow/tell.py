@@ -110,6 +110,8 @@ class ModelStatus:
     """The newest publish that stands."""
     slices: SliceSet
     """Every slice that is published."""
+    unknown: SliceSet
+    """Those that were there when the table was adopted, and weren't restated since."""
     rows: int
     in_flight: tuple[RunProgress, ...]
 
@@ -263,11 +265,13 @@ class Teller:
 
     def _status(self, name: str, last: Run | None, flying: list[RunProgress]) -> ModelStatus:
         grain = self._project.graph.models[name].grain
+        adoption = self._ledger.adoption(name)
         slices = SliceSet.labelled(grain, published := self._ledger.published_slices(name))
         return ModelStatus(
             model=name,
             published=last,
             slices=slices,
+            unknown=SliceSet(grain) if adoption is None or adoption.slices.grain != grain else adoption.slices - slices,
             rows=sum(published[slice.label].rows for slice in slices),
             in_flight=tuple(progress for progress in flying if progress.run.plan.model(name) is not None),
         )

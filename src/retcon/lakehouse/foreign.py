@@ -8,6 +8,7 @@ from datetime import date, timedelta
 from pathlib import Path
 from urllib.parse import unquote
 
+from retcon.core.adoption import Survey
 from retcon.core.intervals import midnight
 from retcon.core.projects import Source
 from retcon.core.promises import DELTA, JDBC
@@ -73,6 +74,10 @@ class SourceTables:
             return TableContents(grain=grain, files=(version,), told=Told.NOTHING)
         files = tuple(_table_file(path, stat, time, grain) for path, stat in _listed(source))
         return TableContents(grain=grain, files=files, told=Told.FILES)
+
+    def survey(self, name: str, *, by: str | None, grain: Cut) -> Survey:
+        """What a table of the catalog is like: models are never written anywhere else."""
+        return self._catalog.survey(name, by=by, grain=grain)
 
     def changed(
         self, name: str, *, time: str | None, grain: Cut, since: int | None, until: int | None

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,7 @@ from pyiceberg.types import (
 )
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
+from retcon.core.adoption import SpecInUse, Survey
 from retcon.core.jobs import StagedWave, WaveTarget
 from retcon.core.projects import Catalog
 from retcon.core.runs import StagedSlice
@@ -128,14 +130,56 @@ class IcebergMetadata:
         """What a manifest lists and doesn't take back."""
         key = (manifest.manifest_path, *spans.key)
         if key not in self._manifests:
-            entries = manifest.fetch_manifest_entry(table.io, discard_deleted=True)
-            held = [entry.data_file for entry in entries if entry.status != ManifestEntryStatus.DELETED]
+            held = _held(manifest, table)
             self._manifests[key] = TableContents(
                 grain=spans.key[1],
                 files=tuple(spans.file(file) for file in held),
                 null_rows=sum(spans.null_rows(file) for file in held),
             )
         return self._manifests[key]
+
+    def survey(self, name: str, *, by: str | None, grain: Cut) -> Survey:
+        """What the table is like, as far as whoever wants to replace its slices must know."""
+        table = self._load(name)
+        snapshot = table.current_snapshot() if table is not None else None
+        if table is None or snapshot is None:
+            raise Refused(f"{name} has no rows")
+        spans = _Spans(table, by, grain)
+        deletes: list[TableFile] = []
+        data: list[TableFile] = []
+        by_spec: dict[int, list[TableFile]] = {}
+        unbounded: Counter[int] = Counter()
+        null_rows = 0
+        for held in (held for manifest in snapshot.manifests(table.io) for held in _held(manifest, table)):
+            file = spans.file(held)
+            if file.is_delete:
+                deletes.append(file)
+                continue
+            data.append(file)
+            by_spec.setdefault(held.spec_id, []).append(file)
+            nulls = spans.null_rows(held)
+            null_rows += nulls
+            unbounded[held.spec_id] += file.first is None or (nulls > 0 and bool(file.slices))
+        return Survey(
+            format_version=table.metadata.format_version,
+            specs=tuple(
+                SpecInUse(
+                    partitioning=_partitioning_text(table, spec_id),
+                    is_current=spec_id == table.metadata.default_spec_id,
+                    files=len(files),
+                    straddling=_slices_of(grain, (file for file in files if len(file.slices) > 1)),
+                    unbounded=unbounded[spec_id],
+                )
+                for spec_id, files in sorted(by_spec.items())
+            ),
+            slices=_slices_of(grain, data),
+            rows=sum(file.rows for file in data),
+            null_rows=null_rows,
+            deletes=_slices_of(grain, deletes),
+            delete_files=len(deletes),
+            sort_order=_sort_text(table),
+            takes_branches=table.properties.get("write.wap.enabled", "false") == "true",
+        )
 
     def changed(
         self, name: str, *, time: str | None, grain: Cut, since: int | None, until: int | None
@@ -302,6 +346,12 @@ def _namespaces(catalog: SqlCatalog, within: Identifier = ()) -> Iterator[Identi
     for namespace in catalog.list_namespaces(within):
         yield namespace
         yield from _namespaces(catalog, namespace)
+
+
+def _held(manifest: ManifestFile, table: Table) -> list[DataFile]:
+    """The files that a manifest lists and doesn't take back."""
+    entries = manifest.fetch_manifest_entry(table.io, discard_deleted=True)
+    return [entry.data_file for entry in entries if entry.status != ManifestEntryStatus.DELETED]
 
 
 class _Spans:
@@ -473,6 +523,21 @@ def _back_to(table: Table, newest: int, oldest: int | None) -> Iterator[Snapshot
         yield None
 
 
+def _slices_of(grain: Cut, files: Iterable[TableFile]) -> SliceSet:
+    return SliceSet.of(grain, (ordinal for file in files for ordinal in file.slices))
+
+
+def _partitioning_text(table: Table, spec_id: int) -> str:
+    schema = table.schema()
+    fields = table.specs()[spec_id].fields
+    return ", ".join(f"{f.transform}({schema.find_column_name(f.source_id) or '?'})" for f in fields) or "nothing"
+
+
+def _sort_text(table: Table) -> str:
+    schema = table.schema()
+    return ", ".join(f"{schema.find_column_name(f.source_id) or '?'} {f.direction}" for f in table.sort_order().fields)
+
+
 def _columns(schema: Schema) -> tuple[Column, ...]:
     return tuple(
         Column(name=field.name, type=spark_type(field.field_type), comment=field.doc or "", id=field.field_id)
@@ -484,12 +549,14 @@ def _versions(table: Table) -> tuple[SchemaVersion, ...]:
     """The columns along main's history, oldest first; last those that no snapshot of main has yet."""
     metadata = table.metadata
     schemas = table.schemas()
-    current = metadata.current_snapshot_id
-    back = list(_back_to(table, current, None)) if current is not None else []
-    line = [snapshot for snapshot in reversed(back) if snapshot is not None]
-    is_cut = len(line) < len(back)
+    by_id = {snapshot.snapshot_id: snapshot for snapshot in metadata.snapshots}
+    line: list[Snapshot] = []
+    at = metadata.current_snapshot_id
+    while at in by_id:
+        line.append(by_id[at])
+        at = by_id[at].parent_snapshot_id
     found: list[tuple[int | None, SchemaVersion]] = []
-    for snapshot in line:
+    for snapshot in reversed(line):
         schema_id = snapshot.schema_id
         if schema_id is None or schema_id not in schemas or (found and found[-1][0] == schema_id):
             continue
@@ -498,7 +565,7 @@ def _versions(table: Table) -> tuple[SchemaVersion, ...]:
             at=datetime.fromtimestamp(snapshot.timestamp_ms / 1000, UTC),
             run=_run_of(snapshot),
             columns=_columns(schemas[schema_id]),
-            is_oldest_kept=is_cut and not found,
+            is_oldest_kept=at is not None and not found,
         )
         found.append((schema_id, version))
     if not found or found[-1][0] != metadata.current_schema_id:

@@ -7,6 +7,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, Select, exists, func, select
 
+from retcon.core.adoption import Adoption
 from retcon.core.gates import Finding, Verdict
 from retcon.core.plans import from_document
 from retcon.core.runs import (
@@ -24,7 +25,8 @@ from retcon.core.runs import (
     Tally,
     WaveState,
 )
-from retcon.ledger.schema import CONSUMPTION, EVENTS, RUNS, SLICES, VERDICTS, WAVES
+from retcon.core.slices import SliceSet, cut_of
+from retcon.ledger.schema import ADOPTIONS, CONSUMPTION, EVENTS, RUNS, SLICES, VERDICTS, WAVES
 
 
 def run(connection: Connection, run_id: str) -> Run | None:
@@ -209,6 +211,22 @@ def last_published(connection: Connection, models: Sequence[str]) -> dict[str, R
     found = connection.execute(select(RUNS).where(RUNS.c.publish_order.in_({row.publish_order for row in newest})))
     by_order = {row.publish_order: _run_of(row) for row in found}
     return {row.model: by_order[row.publish_order] for row in newest}
+
+
+def adoptions(connection: Connection) -> dict[str, Adoption]:
+    """Per model, the newest adoption of a table."""
+    return {
+        row.model: Adoption(
+            model=row.model,
+            uuid=row.uuid,
+            snapshot_id=row.snapshot_id,
+            slices=SliceSet.parse(cut_of(row.grain), row.slices),
+            who=row.who,
+            at=row.at,
+            reason=row.reason,
+        )
+        for row in connection.execute(select(ADOPTIONS).order_by(ADOPTIONS.c.at))
+    }
 
 
 def _one(connection: Connection, query: Select[Any]) -> Run | None:

@@ -22,7 +22,7 @@ from sqlalchemy import (
 from retcon.errors import Refused
 from retcon.ledger.columns import COUNTER, Document, Moment, Words
 
-REVISIONS = ("0001",)
+REVISIONS = ("0001", "0002")
 """Every revision that this version can bring up to date, oldest first; `migrations/` holds one file for each."""
 
 VERSION_TABLE = "retcon_alembic_version"
@@ -123,6 +123,19 @@ EVENTS = Table(
     Column("previous", Words, nullable=False),
     Column("hash", Words, nullable=False),
     UniqueConstraint("run_id", "number", name="retcon_events_run_number"),
+)
+
+ADOPTIONS = Table(
+    "retcon_adoptions",
+    METADATA,
+    Column("model", Words, primary_key=True),
+    Column("uuid", Words, primary_key=True),
+    Column("snapshot_id", BigInteger),
+    Column("grain", Words, nullable=False),
+    Column("slices", Words, nullable=False),
+    Column("who", Words, nullable=False),
+    Column("at", Moment, nullable=False),
+    Column("reason", Words, nullable=False),
 )
 
 _VERSION = table(VERSION_TABLE, column("version_num"))

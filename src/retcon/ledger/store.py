@@ -9,9 +9,10 @@ from datetime import datetime
 from functools import cached_property
 from typing import TypeVar
 
-from sqlalchemy import Connection, Engine
+from sqlalchemy import Connection, Engine, insert
 from sqlalchemy.exc import DBAPIError, IntegrityError
 
+from retcon.core.adoption import Adoption
 from retcon.core.plans import Plan
 from retcon.core.runs import (
     Consumed,
@@ -35,7 +36,7 @@ from retcon.ledger.engines import database_file, engine_for, make_file, writing
 from retcon.ledger.faults import fault_of, faults
 from retcon.ledger.pointers import swap_pointers
 from retcon.ledger.projecting import insert_run, write_event
-from retcon.ledger.schema import REVISIONS, is_ready, require_known, revision_of
+from retcon.ledger.schema import ADOPTIONS, REVISIONS, is_ready, require_known, revision_of
 
 T = TypeVar("T")
 
@@ -123,6 +124,14 @@ class SqlLedger:
         """Per model, the run of its newest publish that stands."""
         return self._read(lambda connection: reading.last_published(connection, models), otherwise={})
 
+    def adoption(self, model: str) -> Adoption | None:
+        """The newest adoption of a table by this model."""
+        return self.adoptions().get(model)
+
+    def adoptions(self) -> dict[str, Adoption]:
+        """Per model, the newest adoption of a table."""
+        return self._read(reading.adoptions, otherwise={})
+
     # ── writing ──────────────────────────────────────────────────────────────────────────────────────────────────
 
     def prepare(self) -> None:
@@ -136,6 +145,27 @@ class SqlLedger:
             require_known(revision)
             if revision != REVISIONS[-1]:
                 self._migrate(self._engine)
+
+    def bring_up_to_date(self) -> None:
+        """The same for a ledger that is there; none is made."""
+        if self.exists():
+            self.prepare()
+
+    def adopt(self, adoption: Adoption) -> None:
+        """Record that a model took over a table."""
+        row = {
+            "model": adoption.model,
+            "uuid": adoption.uuid,
+            "snapshot_id": adoption.snapshot_id,
+            "grain": str(adoption.slices.grain),
+            "slices": adoption.slices.text,
+            "who": adoption.who,
+            "at": adoption.at,
+            "reason": adoption.reason,
+        }
+        with faults(_NOTHING_RECORDED), writing(self._engine).begin() as connection:
+            _require_ledger(connection)
+            connection.execute(insert(ADOPTIONS).values(row))
 
     def open_run(self, plan: Plan, opened: RunOpened, *, at: datetime, who: str) -> Run:
         """The run of a plan: the one that is there, else a new one."""

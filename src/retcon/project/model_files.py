@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from retcon.core.gates import Gate, Metric, NotNull, Unique
-from retcon.core.models import Input, Model, Reach, Slicing, reach_text
+from retcon.core.models import Input, Model, Reach, Slicing, Strategy, reach_text
 from retcon.core.queries import Batching, Query
 from retcon.core.suggestions import did_you_mean
 from retcon.errors import Problem, ProjectInvalid
@@ -229,6 +229,7 @@ def _outline(header: _Header, file: _SqlFile | _PythonFile, slicing: Slicing, in
         inputs=inputs,
         fingerprint="",
         function=file.function,
+        strategy=Strategy(keys.strategy),
         key=tuple(keys.key),
         columns=tuple((name, column.type) for name, column in keys.columns.items()),
         comments=tuple((name, column.comment) for name, column in keys.columns.items() if column.comment),

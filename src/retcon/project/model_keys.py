@@ -19,7 +19,7 @@ from retcon.project.shapes import Objection, Problems, Shape, TableName, Text, T
 _DAY_REMEDY = "cut the history by time: `every: day`"
 _HOURS = {Grain.HOUR: 1, Grain.DAY: 24, Grain.WEEK: 7 * 24}
 """Of the grains whose slices are all equally long."""
-_OTHER_STRATEGIES = dict.fromkeys(("merge", "full"), "leave it out: whole slices are replaced")
+_OTHER_STRATEGIES = {"merge": "leave it out: whole slices are replaced"}
 
 
 def _day(value: object) -> object:
@@ -187,7 +187,7 @@ class ModelKeys(Shape):
     slices: SlicesKeys | None = None
     strategy: Annotated[
         str,
-        one_of("replace", later=_OTHER_STRATEGIES),
+        one_of("replace", "full", later=_OTHER_STRATEGIES),
     ] = "replace"
     key: Texts = Field(default_factory=list)
     columns: dict[Text, Annotated[ColumnKeys, BeforeValidator(_column)]] = Field(default_factory=dict)

@@ -47,7 +47,7 @@ def _facts(report: ModelReport, consumers: Mapping[str, Consumer], zone: Zone) -
 
 def _published(status: ModelStatus, zone: Zone) -> str:
     if status.published is None:
-        return "never"
+        return f"never; adopted with {slices(status.unknown)}, unknown" if status.unknown else "never"
     held = f"{slices(status.slices)} ({count(len(status.slices))} slices, {count(status.rows)} rows)"
     return f"{held}, last {zone.named(status.published.published)}"
 

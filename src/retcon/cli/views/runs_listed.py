@@ -30,12 +30,13 @@ def status_view(report: Sequence[ModelStatus], zone: Zone) -> RenderableType:
 
 
 def _status_row(status: ModelStatus, zone: Zone) -> tuple[Cell, ...]:
+    unknown = f"unknown: {slices(status.unknown)}" if status.unknown else ""
     if status.published is None:
-        return status.model, NONE, Text("never published", style=QUIET), NONE, NONE, NONE
+        return status.model, NONE, Text(unknown or "never published", style=QUIET), NONE, NONE, NONE
     return (
         status.model,
         count(len(status.slices)),
-        slices(status.slices),
+        "; ".join(filter(None, (slices(status.slices), unknown))),
         count(status.rows),
         zone.moment(status.published.published),
         status.published.id,
