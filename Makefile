@@ -1,7 +1,7 @@
 # make demo   watch 90 days of wrong revenue being repaired
 # make test   everything: lints, types, layers, all tests (Spark, SQLite, PostgreSQL)
 # make check  the quick part of it, without Spark, on all cores
-# make bench  against a hand-written Spark job, in one run
+# make bench  against a hand-written Spark job, in one run; and a chain of 60 slices
 # make lock   renew the pins in requirements.lock
 
 PYTHON ?= python3
@@ -26,6 +26,7 @@ test: check
 
 bench: $(READY)
 	$(BIN)/python benchmarks/bench.py
+	$(BIN)/python benchmarks/chain.py
 
 $(READY): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

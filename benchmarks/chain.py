@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 import os
 import tempfile
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
+from itertools import pairwise
 from pathlib import Path
 from statistics import mean
 
@@ -70,7 +71,7 @@ def write_movements(workspace: Workspace, days: int, accounts: int) -> None:
 
 
 def backfill(workspace: Workspace, days: int) -> list[float]:
-    """The seconds of each wave, in their order."""
+    """From one staged slice to the next, everything in between included."""
     w = workspace
     plan = w.planner.plan(
         Ask(
@@ -79,7 +80,12 @@ def backfill(workspace: Workspace, days: int) -> list[float]:
         )
     )  # fmt: skip
     apply(open_run(plan, w.project, w.ledger, w.tables, w.clock, w.who), w.context(lambda _: None))
-    return [wave.seconds or 0.0 for wave in sorted(w.ledger.waves(plan.id), key=lambda wave: wave.wave)]
+    staged = [
+        datetime.fromisoformat(event.at)
+        for event in w.ledger.events(plan.id)
+        if event.kind in ("TablesOpened", "WaveStaged")
+    ]
+    return [(after - before).total_seconds() for before, after in pairwise(staged)]
 
 
 def require_right(workspace: Workspace, days: int) -> None:
