@@ -12,10 +12,12 @@ import pytest
 from rich.console import Console, RenderableType
 
 from retcon.cli.figures import Zone
+from retcon.cli.json_output import cancelled_result
 from retcon.cli.main import run
 from retcon.cli.views.diffs import diff_view
-from retcon.cli.views.endings import undone_view
+from retcon.cli.views.endings import cancelled_view, undone_view
 from retcon.cli.views.plans import guarantee, plan_view
+from retcon.core.evolution import AddColumn
 from retcon.core.plans import Outside
 from retcon.flow.rollback import Undone
 from retcon.flow.tell import DiffReport
@@ -31,6 +33,17 @@ def drawn(view: RenderableType, width: int = 120) -> str:
     with console.capture() as captured:
         console.print(view)
     return captured.get()
+
+
+def test_columns_that_were_added_for_a_run_are_told_to_stay(recorded: Records) -> None:
+    run = recorded().stage().run
+    first, *rest = run.plan.models
+    changed = replace(first, changes=(AddColumn(column="tax", type=None),))
+    run = replace(run, plan=replace(run.plan, models=(changed, *rest)))
+    for view in (cancelled_view(run), undone_view(Undone(run=run, stale=()))):
+        assert f"columns that were added for it stay, as NULL: {first.name}.tax" in drawn(view)
+    assert cancelled_result(run)["columns_kept"] == [f"{first.name}.tax"]
+    assert "stay, as NULL" not in drawn(cancelled_view(replace(run, tables={})))
 
 
 def test_a_rollback_lists_who_stands_on_what_was_undone(recorded: Records) -> None:

@@ -334,11 +334,12 @@ def _counts(pair: Change) -> Json:
 
 def undone_result(undone: Undone) -> Json:
     stale = [{"model": model, "slices": slices, "run": run} for model, slices, run in undone.stale]
-    return {**_run(undone.run), "tables": [_table(undone.run, model) for model in undone.run.tables], "stale": stale}
+    tables = [_table(undone.run, model) for model in undone.run.tables]
+    return {**_run(undone.run), "tables": tables, "stale": stale, "columns_kept": list(undone.run.added_columns)}
 
 
 def cancelled_result(run: Run) -> Json:
-    return _run(run)
+    return {**_run(run), "columns_kept": list(run.added_columns)}
 
 
 def status_result(report: Sequence[ModelStatus]) -> Json:

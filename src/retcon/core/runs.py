@@ -9,6 +9,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
+from retcon.core.evolution import AddColumn
 from retcon.core.gates import Verdict
 from retcon.core.plans import Plan, canonical
 from retcon.errors import Refused
@@ -392,6 +393,16 @@ class Run:
     published: datetime | None = None
     rolled_back: datetime | None = None
     why_ended: str | None = None
+
+    @property
+    def added_columns(self) -> tuple[str, ...]:
+        """Columns that tables got for this run. They stay: dropping one could take somebody else's rows with it."""
+        return tuple(
+            f"{model.name}.{change.column}"
+            for model in self.plan.models
+            for change in model.changes
+            if isinstance(change, AddColumn) and model.name in self.tables
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,7 +7,6 @@ from rich.text import Text
 
 from retcon.cli.views.parts import QUIET, STRONG, bullets, command, facts, name, prose, section, stack, table, title
 from retcon.cli.views.states import state_text
-from retcon.core.evolution import AddColumn
 from retcon.core.runs import Run
 from retcon.flow.rollback import Undone
 
@@ -61,16 +60,8 @@ def cancelled_view(run: Run) -> RenderableType:
 
 
 def _kept_columns(run: Run) -> list[str]:
-    """Columns that were added for a run stay: dropping one could take somebody else's rows with it."""
-    if not run.tables:
-        return []
-    added = [
-        f"{model.name}.{change.column}"
-        for model in run.plan.models
-        for change in model.changes
-        if isinstance(change, AddColumn) and not run.tables[model.name].made
-    ]
-    return [f"columns that were added for it stay, as NULL: {', '.join(added)}"] if added else []
+    kept = ", ".join(run.added_columns)
+    return [f"columns that were added for it stay, as NULL: {kept}"] if kept else []
 
 
 def _replan(run: Run) -> Text:
