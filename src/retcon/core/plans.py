@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
@@ -129,6 +129,8 @@ class Plan:
     settings: str
     limits: Mapping[str, int]
     notes: tuple[str, ...] = ()
+    params: Mapping[str, str | int | float | bool] = field(default_factory=dict)
+    """As they were when the plan was made, in clear; part of what `settings` is the fingerprint of."""
 
     @property
     def branch(self) -> str:
@@ -215,6 +217,7 @@ def to_document(plan: Plan) -> Document:
         },
         "limits": dict(plan.limits),
         "settings": plan.settings,
+        "params": dict(plan.params),
         "models": [_model_document(model) for model in plan.models],
         "outside": [{"model": o.model, "why": o.why} for o in plan.outside],
         "consumers": list(plan.consumers),
@@ -274,6 +277,7 @@ def from_document(document: Mapping[str, Any]) -> Plan:
         settings=document["settings"],
         limits=document["limits"],
         notes=tuple(document["notes"]),
+        params=document.get("params", {}),  # older plans hold no more than the fingerprint
     )
 
 

@@ -113,6 +113,7 @@ class Planner:
             models=models,
             outside=scope.outside,
             settings=self._project.settings.fingerprint,
+            params=self._project.settings.params,
             limits=merged_limits(self._project.settings.limits),
             notes=(*widened_notes(ranges), *notes_of(models, graph, interval, world)),
         )

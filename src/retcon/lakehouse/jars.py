@@ -10,6 +10,7 @@ import tempfile
 import time
 from collections.abc import Mapping
 from hashlib import sha256
+from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -22,6 +23,11 @@ PACKAGES = (
 )
 _TRIES = 3
 _PATIENCE = 900
+
+
+def versions() -> dict[str, str]:
+    """Of Spark and Iceberg."""
+    return {"spark": version("pyspark"), "iceberg": PACKAGES[0].rpartition(":")[2]}
 
 
 def kept_jars(environ: Mapping[str, str]) -> list[Path]:

@@ -11,6 +11,7 @@ from sqlalchemy import Connection, Table, bindparam, delete, insert, update
 
 from retcon.core.plans import Plan, to_document
 from retcon.core.runs import (
+    ApplyBegan,
     Cancelled,
     Event,
     GateOverridden,
@@ -89,6 +90,7 @@ def _project(connection: Connection, run: str, event: Event) -> None:
             _project_consumption(connection, run, event)
         case (
             RunOpened()
+            | ApplyBegan()
             | TablesOpened()
             | StagingDone()
             | ProvingBegan()

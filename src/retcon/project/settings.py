@@ -194,7 +194,7 @@ def _settings(keys: _SettingsKeys, document: YamlDocument, root: Path, problems:
             warehouse=_warehouse(keys.catalog.warehouse, root),
             options=keys.catalog.__pydantic_extra__ or {},
         ),
-        spark=SparkSettings(master=keys.spark.master, conf=keys.spark.conf),
+        spark=SparkSettings(master=keys.spark.master, conf=keys.spark.conf, written=_conf_as_written(document)),
         timezone=keys.timezone,
         params=params,
         limits=Limits(slices=keys.limits.slices, bytes=keys.limits.bytes, keys=keys.limits.keys),
@@ -213,12 +213,12 @@ def _settings(keys: _SettingsKeys, document: YamlDocument, root: Path, problems:
     )
 
 
-def _conf_as_written(document: YamlDocument) -> dict[str, object]:
+def _conf_as_written(document: YamlDocument) -> dict[str, str]:
     """Spark's conf before variables are filled in: a new password doesn't change results."""
     raw = document.value
     for key in ("spark", "conf"):
         raw = raw.get(key) if isinstance(raw, dict) else None
-    return {key: _option(value) for key, value in raw.items()} if isinstance(raw, dict) else {}
+    return {key: str(_option(value)) for key, value in raw.items()} if isinstance(raw, dict) else {}
 
 
 def _catalog_uri(text: str, root: Path) -> str:
