@@ -37,6 +37,7 @@ class Request:
     """What was asked for, and the command that asks for it again."""
 
     models: tuple[str, ...]
+    """As production calls them."""
     start: str | None
     end: str | None
     """Dates or hours, both included; None where nothing that is cut by time was asked for."""

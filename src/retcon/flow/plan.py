@@ -98,7 +98,7 @@ class Planner:
             created=ask.now,
             by=ask.by,
             request=Request(
-                models=selected,
+                models=tuple(name.removeprefix(graph.prefix) for name in selected),
                 start=start,
                 end=end,
                 command=ask.command,
