@@ -100,6 +100,6 @@ class Project:
     """Where its models are published; None: production."""
 
     @property
-    def option(self) -> str:
+    def env_option(self) -> str:
         """What a command needs to mean the same environment, to be put behind it."""
         return f" --env {self.environment}" if self.environment is not None else ""

@@ -192,7 +192,7 @@ class Planner:
                     raise Refused(
                         f"{name} reads {i.table}, which was never published{self._where}",
                         state="no plan was written",
-                        next=f"include it: retcon plan +{name}{self._project.option} …",
+                        next=f"include it: retcon plan +{name}{self._project.env_option} …",
                     )
                 if i.table not in world.facts:
                     close = nearest(i.table, self._tables.names())
@@ -206,7 +206,7 @@ class Planner:
                     raise Refused(
                         f"{name} comes after {other}, which was never published{self._where}",
                         state="no plan was written",
-                        next=f"publish it first, or include it: retcon plan {other} {name}{self._project.option} …",
+                        next=f"publish it first, or include it: retcon plan {other} {name}{self._project.env_option} …",
                     )
 
     @property

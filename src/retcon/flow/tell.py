@@ -184,7 +184,7 @@ class Teller:
         if model is not None:
             runs = self._ledger.runs(model=model.name, limit=1)
             if not runs:
-                advice = f"retcon plan {model.name}{self._project.option} --start … --end … --reason …"
+                advice = f"retcon plan {model.name}{self._project.env_option} --start … --end … --reason …"
                 raise Refused(f"{model.name} has no run yet", next=advice)
             return runs[0]
         found = self._ledger.run(name)
@@ -242,7 +242,7 @@ class Teller:
         model = graph.model(name)
         names = (model.name.removeprefix(graph.prefix), model.name)
         last = self._ledger.last_published(names)
-        for each, option in zip(names, ("", self._project.option), strict=True):
+        for each, option in zip(names, ("", self._project.env_option), strict=True):
             if each not in last:
                 raise Refused(
                     f"{each} was never published: there is nothing to compare", next=f"retcon plan +{each}{option} …"
