@@ -186,7 +186,9 @@ class Workspace:
 
     def context(self, watch: Watch, *, max_active: int = 2, project: Project | None = None) -> Context:
         """What a run needs; starts Spark. A rollback needs no model's SQL: it works on the outline."""
+        from retcon import __version__
         from retcon.flow.context import Context
+        from retcon.lakehouse.jars import versions
 
         return Context(
             project=project or self.project,
@@ -197,6 +199,7 @@ class Workspace:
             who=self.who,
             watch=watch,
             max_active=max_active,
+            versions={"retcon": __version__, **versions()},
         )
 
 

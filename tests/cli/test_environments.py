@@ -47,6 +47,8 @@ def test_a_plan_for_an_environment_names_its_tables_and_reads_sources_where_they
     assert [(i["name"], i["table"], i["origin"]) for i in revenue["inputs"]] == [(ORDERS, f"staging_{ORDERS}", "run")]
     assert plan["consumers"] == []
     assert plan["request"]["environment"] == "staging"
+    assert plan["request"]["models"] == [ORDERS, REVENUE]
+    assert f"retcon plan {ORDERS} {REVENUE}" in plan["request"]["command"]
     assert "--env staging" in plan["request"]["command"]
     shown = retcon("plan", "mart.*", *RANGE, "--env", "staging", "--reason", "a try", "--dry-run")
     assert "environment  staging, beside production" in shown.out
@@ -79,6 +81,10 @@ def test_a_plan_is_renewed_where_it_was_made(retcon: Retcon, staging: Path) -> N
     again = retcon("plan", "--refresh", first["file"], "--json").result["plan"]
     assert again["request"]["environment"] == "staging"
     assert [model["name"] for model in again["models"]] == [f"staging_{ORDERS}", f"staging_{REVENUE}"]
+    settings = staging / "retcon.yaml"
+    settings.write_text(settings.read_text().replace("prefix: staging_", "prefix: stg_"))
+    moved = retcon("plan", "--refresh", first["file"], "--json").result["plan"]
+    assert [model["name"] for model in moved["models"]] == [f"stg_{ORDERS}", f"stg_{REVENUE}"]
     other = retcon("plan", "--refresh", first["file"], "--env", "dev")
     assert other.code == 2
     assert "is of staging, and --env dev was given" in other.err

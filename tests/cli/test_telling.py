@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pyiceberg.types import LongType
 
-from retcon.core.runs import GateOverridden, WaveFailed
+from retcon.core.runs import ApplyBegan, GateOverridden, RunState, WaveFailed
 from tests.cli.conftest import Records, Retcon
 from tests.cli.shops import NOON, ORDERS, REVENUE
 from tests.lakehouse.lakes import Lake
@@ -223,3 +223,25 @@ def test_times_are_shown_in_the_projects_zone_with_its_name(retcon: Retcon, shop
     assert "2026-01-23 08:30 Asia/Tokyo" in retcon("show", RUN).out
     assert "begun (Asia/Tokyo)" in retcon("history").out
     assert retcon("show", RUN, "--json").result["created"] == "2026-01-22T23:30:00Z"
+
+
+def test_show_tells_how_a_run_was_applied_and_with_which_values(retcon: Retcon, recorded: Records) -> None:
+    began = ApplyBegan(
+        until="proven",
+        max_active=3,
+        overrides=(f"{ORDERS}:drift",),
+        versions={"retcon": "0.1.0", "spark": "4.1.1", "iceberg": "1.12.0"},
+        conf={"spark.driver.memory": "4g"},
+    )
+    recorder = recorded().tell(began)
+    assert recorder.run.state is RunState.PLANNED
+    recorder.stage().tell(began).prove()
+    out = retcon("show", RUN).out
+    assert f"until proven, 3 waves at once, override {ORDERS}:drift" in out
+    assert "ann, 2026-01-22 12:00 UTC, with iceberg 1.12.0, retcon 0.1.0, spark 4.1.1" in out
+    assert "spark.driver.memory = '4g'" in out
+    result = retcon("show", RUN, "--json").result
+    assert [each["max_active"] for each in result["applied"]] == [3, 3]
+    assert result["applied"][0]["conf"] == {"spark.driver.memory": "4g"}
+    assert result["parameters"] == {}
+    assert result["record"]["sound"]

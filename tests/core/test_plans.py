@@ -210,7 +210,7 @@ def test_every_field_of_a_plan_is_in_its_document() -> None:
     changes: dict[str, Any] = {
         "id": "x", "created": datetime(2026, 1, 3, tzinfo=UTC), "by": "bob", "interval": other_interval,
         "request": replace(plan.request, downstream=False), "timezone": "UTC", "models": plan.models[:1],
-        "outside": (), "settings": "t", "limits": {}, "notes": (),
+        "outside": (), "settings": "t", "limits": {}, "notes": (), "params": {"source": "ecb"},
     }  # fmt: skip
     assert {*changes, "reason"} == set(vars(plan))
     for name, value in changes.items():

@@ -149,3 +149,11 @@ def test_a_run_that_ended_is_not_run_again(workshop: Workshop, ending: str) -> N
     with pytest.raises(Refused, match=f"was {ending}: it isn't run again") as refused:
         opened(workshop, plan)
     assert "--refresh" in refused.value.next
+
+
+def test_a_parameter_that_changed_is_refused_with_both_values(workshop: Workshop) -> None:
+    workshop.settings("params: {source: ecb, digits: 2}")
+    plan = a_plan(workshop)
+    assert plan.params == {"source": "ecb", "digits": 2}
+    workshop.settings("params: {source: fed, digits: 2}")
+    assert "the settings (:source was 'ecb', is 'fed') changed since" in refusal(workshop, plan).message

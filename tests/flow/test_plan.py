@@ -183,6 +183,9 @@ def test_a_model_that_must_come_after_another_waits_for_its_publish(workshop: Wo
     workshop.model("mart.c", keys="after: [mart.b]")
     refused = refusal(workshop, "mart.c", start="2026-01-03")
     assert refused.message == "mart.c comes after mart.b, which was never published"
+    assert refused.next == "publish it first, or include it: retcon plan mart.b mart.c …"
+    together = workshop.plan("mart.*", start="2026-01-03")
+    assert [model.name for model in together.models] == ["mart.a", "mart.b", "mart.c"]
     for name in ("mart.a", "mart.b"):
         workshop.publish_by_hand(name, "2026-01-01..2026-01-02")
     assert "mart.c" in scope(workshop.plan("mart.c", start="2026-01-03"))

@@ -9,6 +9,7 @@ from retcon.core.gates import Finding, Verdict
 from retcon.core.intervals import Interval
 from retcon.core.plans import Origin, Plan, PlannedInput, PlannedModel, Request, Role, to_document
 from retcon.core.runs import (
+    ApplyBegan,
     Cancelled,
     Consumed,
     Event,
@@ -181,6 +182,9 @@ def an_event(kind: type[Event], plan: Plan) -> Event:
     """One event of each kind, that fits the plan."""
     examples: dict[type[Event], Event] = {
         RunOpened: opened(plan),
+        ApplyBegan: ApplyBegan(
+            until="proven", max_active=2, overrides=("drift",), versions={"retcon": "0.1.0"}, conf={"spark.x": "1"}
+        ),
         TablesOpened: tables_opened(plan),
         InputsJudged: InputsJudged(verdicts=(verdict("valid.raw.customers", kind="valid", failed=True),)),
         WaveStaged: wave_staged(plan, 1),

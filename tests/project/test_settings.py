@@ -391,3 +391,37 @@ def test_a_new_password_is_the_same_settings_and_another_path_is_not(root: Path)
 def test_the_nearest_format_is_named(root: Path) -> None:
     found = problem(root, MINIMAL + "sources: {raw.x: {format: parqet, path: x}}\n")
     assert found.remedy == "did you mean parquet?"
+
+
+def test_the_conf_is_recorded_as_written_and_without_what_looks_like_a_secret(root: Path) -> None:
+    text = (
+        MINIMAL
+        + """spark:
+  conf:
+    spark.sql.shuffle.partitions: 8
+    spark.shop.door: "${DOOR}"
+    spark.hadoop.fs.s3a.secret.key: abc
+    spark.hadoop.fs.s3a.access.key: abc
+    spark.hadoop.fs.azure.account.key.x: abc
+    spark.driver.extraJavaOptions: -Dtrust.password=abc
+    spark.shop.proxy: http://ann:abc@proxy:80
+    spark.shop.page: http://proxy:80/a@b
+"""
+    )
+    spark = load(root, text, {"DOOR": "open"}).spark
+    assert spark.conf["spark.shop.door"] == "open"
+    assert spark.recordable == {
+        "spark.sql.shuffle.partitions": "8",
+        "spark.shop.door": "${DOOR}",
+        "spark.hadoop.fs.s3a.secret.key": "(hidden)",
+        "spark.hadoop.fs.s3a.access.key": "(hidden)",
+        "spark.hadoop.fs.azure.account.key.x": "(hidden)",
+        "spark.driver.extraJavaOptions": "(hidden)",
+        "spark.shop.proxy": "(hidden)",
+        "spark.shop.page": "http://proxy:80/a@b",
+    }
+
+
+def test_a_parameter_whose_variable_isnt_set_is_named(root: Path) -> None:
+    found = problem(root, MINIMAL + 'params: {fx_source: "${FX_SOURCE}"}\n')
+    assert found.message == "`params.fx_source` needs the environment variable FX_SOURCE, which isn't set"

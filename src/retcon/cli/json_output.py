@@ -195,6 +195,8 @@ def run_result(report: RunReport, diff: DiffReport | None, *, code: bool = False
         "verdicts": verdict_results(report.verdicts),
         "waves": [_wave(wave) for wave in report.waves],
         "totals": _totals(report.run),
+        "parameters": dict(report.parameters),
+        "applied": [{"at": e.at, "who": e.who, **e.body} for e in report.applied],
         "record": {
             "events": [
                 {"number": e.number, "at": e.at, "who": e.who, "kind": e.kind, "hash": e.hash} for e in report.events

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
@@ -39,6 +39,7 @@ class Request:
     """What was asked for, and the command that asks for it again."""
 
     models: tuple[str, ...]
+    """As production calls them."""
     start: str | None
     end: str | None
     """Dates or hours, both included; None where nothing that is cut by time was asked for."""
@@ -157,6 +158,8 @@ class Plan:
     settings: str
     limits: Mapping[str, int]
     notes: tuple[str, ...] = ()
+    params: Mapping[str, str | int | float | bool] = field(default_factory=dict)
+    """As they were when the plan was made, in clear; part of what `settings` is the fingerprint of."""
 
     @property
     def branch(self) -> str:
@@ -243,6 +246,7 @@ def to_document(plan: Plan) -> Document:
         },
         "limits": dict(plan.limits),
         "settings": plan.settings,
+        "params": dict(plan.params),
         "models": [_model_document(model) for model in plan.models],
         "outside": [{"model": o.model, "why": o.why} for o in plan.outside],
         "consumers": list(plan.consumers),
@@ -307,6 +311,7 @@ def from_document(document: Mapping[str, Any]) -> Plan:
         settings=document["settings"],
         limits=document["limits"],
         notes=tuple(document["notes"]),
+        params=document.get("params", {}),  # older plans hold no more than the fingerprint
     )
 
 

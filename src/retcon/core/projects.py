@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from retcon.core.graphs import Graph
+
+_SECRET = re.compile(r"(?i)secret|passw|token|credential|(access|account|api|private)[._-]?key|://[^/@\s]*:[^/@\s]*@")
+"""As Spark redacts its settings, in keys and in values."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,6 +31,16 @@ class Catalog:
 class SparkSettings:
     master: str = "local[*]"
     conf: Mapping[str, str] = field(default_factory=dict, repr=False)
+    written: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """The conf before variables are filled in."""
+
+    @property
+    def recordable(self) -> dict[str, str]:
+        """The conf without secrets: variables by name, and what looks like a secret in the file not at all."""
+        return {
+            key: "(hidden)" if _SECRET.search(key) or _SECRET.search(value) else value
+            for key, value in self.written.items()
+        }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,6 +118,6 @@ class Project:
     """Where its models are published; None: production."""
 
     @property
-    def option(self) -> str:
+    def env_option(self) -> str:
         """What a command needs to mean the same environment, to be put behind it."""
         return f" --env {self.environment}" if self.environment is not None else ""

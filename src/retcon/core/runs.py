@@ -156,6 +156,18 @@ class RunOpened:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ApplyBegan:
+    """How this call of `apply` runs it: what isn't in the plan and may change how the run behaves."""
+
+    until: str
+    max_active: int
+    overrides: tuple[str, ...]
+    versions: Mapping[str, str]
+    conf: Mapping[str, str]
+    """Spark's, as written, secrets left out."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class TablesOpened:
     """Branches made, inputs pinned: staging begins."""
 
@@ -266,6 +278,7 @@ class RolledBack:
 
 Event = (
     RunOpened
+    | ApplyBegan
     | TablesOpened
     | InputsJudged
     | WaveStaged

@@ -8,7 +8,7 @@ from enum import StrEnum
 from retcon.core.gates import EMPTY, overridden
 from retcon.core.plans import Plan, to_document
 from retcon.core.projects import Project
-from retcon.core.runs import GateOverridden, Paused, Run, RunOpened, RunState
+from retcon.core.runs import ApplyBegan, GateOverridden, Paused, Run, RunOpened, RunState
 from retcon.errors import BadArguments, GatesFailed, Interrupted, Refused
 from retcon.flow.context import Context
 from retcon.flow.ports import Clock, Ledger, Tables
@@ -65,6 +65,8 @@ def apply(run: Run, context: Context, *, until: Until = Until.PUBLISHED, overrid
     given = override or Override()
     if given.gates and not given.reason.strip():
         raise BadArguments("an override needs a reason", next='pass --reason "why this is right all the same"')
+    if run.state is not RunState.PUBLISHED and not run.state.is_final:
+        run = context.record(run, _began(context, until, given))
     try:
         return _go_on(run, context, until, given)
     except KeyboardInterrupt:
@@ -76,6 +78,16 @@ def apply(run: Run, context: Context, *, until: Until = Until.PUBLISHED, overrid
             state="production is untouched" if standing.state is not RunState.PUBLISHED else "the run is published",
             next=f"`retcon apply {run.id}` goes on from there",
         ) from None
+
+
+def _began(context: Context, until: Until, override: Override) -> ApplyBegan:
+    return ApplyBegan(
+        until=until.value,
+        max_active=context.max_active,
+        overrides=override.gates,
+        versions=context.versions,
+        conf=context.project.settings.spark.recordable,
+    )
 
 
 def _go_on(run: Run, context: Context, until: Until, override: Override) -> Run:

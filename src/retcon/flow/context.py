@@ -28,6 +28,8 @@ class Context:
     who: str
     watch: Watch
     max_active: int = 2
+    versions: Mapping[str, str] = field(default_factory=dict)
+    """Of what computes: recorded with the run."""
     _contents: dict[tuple[str, str | None, Cut, int | None], TableContents] = field(default_factory=dict)
 
     def record(self, run: Run, event: Event) -> Run:

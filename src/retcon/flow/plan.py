@@ -105,7 +105,7 @@ class Planner:
             created=ask.now,
             by=ask.by,
             request=Request(
-                models=selected,
+                models=tuple(name.removeprefix(graph.prefix) for name in selected),
                 start=start,
                 end=end,
                 command=ask.command,
@@ -120,6 +120,7 @@ class Planner:
             models=models,
             outside=scope.outside,
             settings=self._project.settings.fingerprint,
+            params=self._project.settings.params,
             limits=merged_limits(self._project.settings.limits),
             notes=(*widened_notes(ranges), *carried_notes(scope), *notes_of(models, graph, interval, world)),
         )
@@ -214,7 +215,7 @@ class Planner:
                     raise Refused(
                         f"{name} reads {i.table}, which was never published{self._where}",
                         state="no plan was written",
-                        next=f"include it: retcon plan +{name}{self._project.option} …",
+                        next=f"include it: retcon plan +{name}{self._project.env_option} …",
                     )
                 if i.table not in world.facts and i.table in world.sources and world.sources[i.table].path:
                     raise Refused(
@@ -234,7 +235,7 @@ class Planner:
                     raise Refused(
                         f"{name} comes after {other}, which was never published{self._where}",
                         state="no plan was written",
-                        next=f"publish it first, or include it: retcon plan {other} {name}{self._project.option} …",
+                        next=f"publish it first, or include it: retcon plan {other} {name}{self._project.env_option} …",
                     )
 
     @property

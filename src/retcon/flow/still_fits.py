@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from retcon.core.models import Input
 from retcon.core.planning import not_made_here
 from retcon.core.plans import Origin, Plan, PlannedInput
-from retcon.core.projects import Project
+from retcon.core.projects import Project, Settings
 from retcon.core.slices import WHOLE, Grain, SliceSet
 from retcon.errors import Refused
 from retcon.flow.ports import Tables
@@ -27,13 +27,21 @@ def require_unchanged_code(plan: Plan, project: Project) -> None:
         if gone:
             changed.append(f"the gates of {planned.name} ({', '.join(gone)} left out)")
     if plan.settings != project.settings.fingerprint:
-        changed.append("the settings (time zone, params or spark.conf)")
+        changed.append(f"the settings ({_changed_settings(plan, project.settings)})")
     if changed:
         raise Refused(
             f"{' and '.join(changed)} changed since plan {plan.id} was made",
             state="nothing was run",
             next=f"`retcon plan --refresh backfills/{plan.id}.yaml` renews the plan",
         )
+
+
+def _changed_settings(plan: Plan, settings: Settings) -> str:
+    """Parameters by name, with both values; the rest is known by its fingerprint only."""
+    names = sorted(set(plan.params) | set(settings.params))
+    moved = [name for name in names if plan.params.get(name) != settings.params.get(name)]
+    told = (f":{name} was {plan.params.get(name)!r}, is {settings.params.get(name)!r}" for name in moved)
+    return ", ".join(told) or "time zone, params or spark.conf"
 
 
 def require_unchanged_inputs(

@@ -6,12 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
+from typing import Any
 
 from retcon.core.gates import Drift, relative_change
 from retcon.core.models import Model
 from retcon.core.plans import tag_before
 from retcon.core.projects import Project
 from retcon.core.runs import (
+    ApplyBegan,
     PublishedSlice,
     RecordedEvent,
     RecordedSlice,
@@ -83,7 +85,7 @@ class EnvironmentDiff:
     only_production: SliceSet
     only_environment: SliceSet
     same_code: bool
-    """The newest publish of both was of the same code and settings."""
+    """The newest publish of both was of the same code of this model and the same settings."""
 
     @property
     def is_same(self) -> bool:
@@ -133,6 +135,16 @@ class RunReport:
     """The tag under which the version from before is readable."""
     code: Mapping[str, str]
 
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        """The project's `params` as they were when the run was opened."""
+        return self.events[0].body["parameters"] if self.events else {}
+
+    @property
+    def applied(self) -> tuple[RecordedEvent, ...]:
+        """How each call of `apply` ran it."""
+        return tuple(event for event in self.events if event.kind == ApplyBegan.__name__)
+
 
 @dataclass(frozen=True, kw_only=True)
 class ModelReport:
@@ -174,7 +186,7 @@ class Teller:
         if model is not None:
             runs = self._ledger.runs(model=model.name, limit=1)
             if not runs:
-                advice = f"retcon plan {model.name}{self._project.option} --start … --end … --reason …"
+                advice = f"retcon plan {model.name}{self._project.env_option} --start … --end … --reason …"
                 raise Refused(f"{model.name} has no run yet", next=advice)
             return runs[0]
         found = self._ledger.run(name)
@@ -232,7 +244,7 @@ class Teller:
         model = graph.model(name)
         names = (model.name.removeprefix(graph.prefix), model.name)
         last = self._ledger.last_published(names)
-        for each, option in zip(names, ("", self._project.option), strict=True):
+        for each, option in zip(names, ("", self._project.env_option), strict=True):
             if each not in last:
                 raise Refused(
                     f"{each} was never published: there is nothing to compare", next=f"retcon plan +{each}{option} …"

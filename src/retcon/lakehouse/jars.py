@@ -10,6 +10,7 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
+from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -24,6 +25,11 @@ DELTA_PACKAGES = ("io.delta:delta-spark_4.1_2.13:4.4.0",)
 """Fetched only where a source is a Delta table."""
 _TRIES = 3
 _PATIENCE = 900
+
+
+def versions() -> dict[str, str]:
+    """Of Spark and Iceberg."""
+    return {"spark": version("pyspark"), "iceberg": PACKAGES[0].rpartition(":")[2]}
 
 
 def kept_jars(environ: Mapping[str, str], *, delta: bool = False) -> list[Path]:

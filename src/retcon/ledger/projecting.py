@@ -12,6 +12,7 @@ from sqlalchemy import Connection, Table, bindparam, delete, insert, update
 from retcon.core.gates import VALID, Verdict
 from retcon.core.plans import Plan, to_document
 from retcon.core.runs import (
+    ApplyBegan,
     Cancelled,
     Event,
     GateOverridden,
@@ -93,6 +94,7 @@ def _project(connection: Connection, run: str, event: Event) -> None:
             _project_consumption(connection, run, event)
         case (
             RunOpened()
+            | ApplyBegan()
             | TablesOpened()
             | StagingDone()
             | ProvingBegan()

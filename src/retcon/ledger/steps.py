@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import TypeVar, assert_never
 
 from retcon.core.runs import (
+    ApplyBegan,
     Cancelled,
     Event,
     GateOverridden,
@@ -47,6 +48,8 @@ def state_after(run: Run, event: Event, verdicts: Sequence[RecordedVerdict]) -> 
     match event:
         case RunOpened():
             raise ValueError(f"run {run.id} is open already")
+        case ApplyBegan():
+            to = run.state
         case TablesOpened():
             to = RunState.STAGING
         case InputsJudged():

@@ -179,7 +179,9 @@ def _settings(keys: _SettingsKeys, document: YamlDocument, root: Path, problems:
             warehouse=_warehouse(keys.catalog.warehouse, root),
             options=keys.catalog.__pydantic_extra__ or {},
         ),
-        spark=SparkSettings(master=keys.spark.master, conf=keys.spark.conf),
+        spark=SparkSettings(
+            master=keys.spark.master, conf=keys.spark.conf, written=_as_written(document, "spark", "conf")
+        ),
         timezone=keys.timezone,
         params=params,
         limits=Limits(slices=keys.limits.slices, bytes=keys.limits.bytes, keys=keys.limits.keys),
@@ -209,12 +211,12 @@ def _settings(keys: _SettingsKeys, document: YamlDocument, root: Path, problems:
     )
 
 
-def _as_written(document: YamlDocument, *place: str) -> dict[str, object]:
+def _as_written(document: YamlDocument, *place: str) -> dict[str, str]:
     """Options before variables are filled in: a new password doesn't change results."""
     raw = document.value
     for key in place:
         raw = raw.get(key) if isinstance(raw, dict) else None
-    return {key: as_option(value) for key, value in raw.items()} if isinstance(raw, dict) else {}
+    return {key: str(as_option(value)) for key, value in raw.items()} if isinstance(raw, dict) else {}
 
 
 def _catalog_uri(text: str, root: Path) -> str:

@@ -135,3 +135,8 @@ def consumer(known: Mapping[str, Consumer], named: str) -> str:
         return named
     kind = found.kind or "kept"
     return f"{named} ({kind} {'by' if not found.kind else 'of'} {found.owner})" if found.owner else f"{named} ({kind})"
+
+
+def parameters_text(values: Mapping[str, object]) -> str:
+    """`fx_source = 'ecb', digits = 2`."""
+    return ", ".join(f"{key} = {value!r}" for key, value in values.items())

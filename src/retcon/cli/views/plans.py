@@ -21,6 +21,7 @@ from retcon.cli.views.parts import (
     facts,
     name,
     number,
+    parameters_text,
     prose,
     section,
     stack,
@@ -63,6 +64,8 @@ def _header(plan: Plan, zone: Zone) -> Iterator[tuple[str, RenderableType]]:
     else:
         yield "range", f"{plan.request.start} to {plan.request.end}, both included ({_length(plan.interval)})"
         yield "", Text(f"{plan.interval} UTC; times are shown in {plan.timezone}", style=QUIET)
+    if plan.params:
+        yield "params", parameters_text(plan.params)
     yield "by", f"{plan.by}, {zone.named(plan.created)}"
     if plan.request.refreshes:
         yield "renews", plan.request.refreshes

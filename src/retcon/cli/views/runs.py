@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
 
 from rich.console import RenderableType
 from rich.text import Text
@@ -22,6 +23,7 @@ from retcon.cli.views.parts import (
     more,
     name,
     number,
+    parameters_text,
     prose,
     section,
     stack,
@@ -44,6 +46,7 @@ from retcon.flow.tell import Change, DiffReport, RunReport
 
 _FINDINGS = 3
 _WAVES = 20
+_APPLIED = 3
 
 Consumers = Mapping[str, Consumer]
 
@@ -105,7 +108,10 @@ def _header(report: RunReport, zone: Zone) -> Iterator[tuple[str, RenderableType
         yield "environment", f"{plan.environment}, beside production"
     asked = plan.request
     yield "range", f"{asked.start} to {asked.end}, both included" if asked.start is not None else "all"
+    if report.parameters:
+        yield "params", parameters_text(report.parameters)
     yield "by", f"{run.by}, {zone.named(run.created)}"
+    yield from _applied(report, zone)
     done, empty = report.progress.done, report.progress.empty
     without = f", {count(empty)} of them empty" if empty else ""
     yield "staged", f"{count(done)} of {counted(report.progress.slices, 'slice')}{without}"
@@ -118,6 +124,19 @@ def _header(report: RunReport, zone: Zone) -> Iterator[tuple[str, RenderableType
     yield from _ways_back(report, zone)
     yield "record", _record(report)
     yield "command", Text(plan.request.command, style=QUIET)
+
+
+def _applied(report: RunReport, zone: Zone) -> Iterator[tuple[str, RenderableType]]:
+    """The last calls of `apply`: as far as, with what."""
+    for position, event in enumerate(report.applied[-_APPLIED:]):
+        options = [f"until {event.body['until']}", f"{counted(event.body['max_active'], 'wave')} at once"]
+        options += [f"override {gate}" for gate in event.body["overrides"]]
+        versions = ", ".join(f"{part} {version}" for part, version in event.body["versions"].items())
+        by = f"{event.who}, {zone.named(datetime.fromisoformat(event.at))}, with {versions}"
+        yield "applied" if position == 0 else "", stack([Text(", ".join(options)), Text(by, style=QUIET)])
+    conf = report.applied[-1].body["conf"] if report.applied else {}
+    if conf:
+        yield "spark.conf", Text(parameters_text(conf), style=QUIET)
 
 
 def _ways_back(report: RunReport, zone: Zone) -> Iterator[tuple[str, RenderableType]]:
