@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from importlib.util import find_spec
 
 import pytest
 
@@ -197,7 +196,6 @@ def test_a_function_takes_bounds_and_params_from_run(python_shop: Shop) -> None:
     ]
 
 
-@pytest.mark.skipif(find_spec("pandas") is None, reason="needs pandas")
 def test_pandas_functions_work(python_shop: Shop) -> None:
     shop = python_shop
     put(

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from retcon.cli.arguments import Json, ProjectFolder
+from retcon.cli.arguments import Environment, Json, ProjectFolder
 from retcon.cli.json_output import adopted_result
 from retcon.cli.terminals import terminal_of
 from retcon.cli.views.adoptions import adopted_view
@@ -16,6 +16,7 @@ def adopt(
     context: typer.Context,
     model: Annotated[str, typer.Argument(metavar="MODEL", hidden=True)],
     reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why retcon takes it over.")],
+    env: Environment = None,
     project: ProjectFolder = None,
     as_json: Json = False,
 ) -> None:
@@ -30,6 +31,6 @@ def adopt(
       retcon adopt mart.fct_daily_revenue --reason "written by the nightly job until now"
     """
     terminal = terminal_of(context, as_json=as_json)
-    workspace = terminal.workspace(project)
+    workspace = terminal.workspace(project, env)
     adopted = workspace.adopter.adopt(model, reason, clock=workspace.clock, who=workspace.who)
     terminal.report(lambda: adopted_result(adopted), lambda: adopted_view(adopted))
