@@ -205,11 +205,11 @@ def write_samples(root: Path, *, days: int, orders_a_day: int) -> Samples:
     return write_samples(Workspace(root).project.settings.catalog, days=days, orders_a_day=orders_a_day)
 
 
-def slice_predicate(column: str, type: str, slices: SliceSet) -> str:
+def slice_predicate(column: str | None, type: str, slices: SliceSet, *, bucketed_as: str | None = None) -> str:
     """The filter by which a scoped read is cut to its slices."""
     from retcon.lakehouse.predicates import slice_predicate
 
-    return slice_predicate(column, type, slices)
+    return slice_predicate(column, type, slices, bucketed_as=bucketed_as)
 
 
 def new_suffix() -> str:

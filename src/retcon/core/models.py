@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from retcon.core.gates import EMPTY, OUTSIDE_SCOPE, PARITY, SCHEMA, Gate
 from retcon.core.queries import Batching, Query
-from retcon.core.slices import WHOLE, Cut, Grain, SliceSet, Whole
+from retcon.core.slices import WHOLE, Buckets, Cut, Grain, SliceSet
 
 Reach = int | timedelta
 """How far around its own slice a model reads: a number of its slices, or a time in whole hours."""
@@ -49,16 +49,24 @@ class Input:
     key: str | None = None
     on_change: OnChange = OnChange.IGNORE
 
-    def read_by(self, slices: SliceSet, resolution: Grain) -> SliceSet:
+    def column(self, reader: Cut) -> str | None:
+        """The column by which a model that is cut like this reads its slices' share; None: all of it is read."""
+        if isinstance(reader, Buckets):
+            return self.key
+        return self.time if isinstance(reader, Grain) else None
+
+    def read_by(self, slices: SliceSet, resolution: Cut) -> SliceSet:
         """The input's slices of this grain that these slices of the model read: all that their reach touches."""
+        if slices.grain == resolution and isinstance(resolution, Buckets):
+            return slices
         grain = _grain_of(slices.grain)
         return SliceSet.over(
             resolution, ((self._from(grain, first), self._until(grain, last)) for first, last in slices.ranges())
         )
 
     def readers_of(self, slices: SliceSet, reader: Cut) -> SliceSet | None:
-        """The slices of a model cut like this that read these slices of the input; None: every one."""
-        if isinstance(reader, Whole) or isinstance(slices.grain, Whole):
+        """The slices of a model cut by time that read these slices of the input; None: every one."""
+        if not isinstance(reader, Grain) or not isinstance(slices.grain, Grain):
             return None
         found: set[int] = set()
         for first, last in slices.hours():
@@ -101,8 +109,8 @@ class Input:
 
 
 def _grain_of(cut: Cut) -> Grain:
-    if isinstance(cut, Whole):
-        raise ValueError("a model that isn't cut reads its inputs whole")
+    if not isinstance(cut, Grain):
+        raise ValueError("a model that isn't cut by time reads no times")
     return cut
 
 

@@ -42,6 +42,10 @@ class TableFacts:
     partitioning: tuple[PartitionField, ...]
     properties: Mapping[str, str] = field(default_factory=dict)
 
+    def buckets_of(self, column: str, number: int) -> bool:
+        """Is the table partitioned by this many buckets of this column, among other things?"""
+        return any(f.column.lower() == column.lower() and f.transform == f"bucket[{number}]" for f in self.partitioning)
+
     @property
     def column_names(self) -> tuple[str, ...]:
         return tuple(column.name for column in self.columns)
@@ -92,7 +96,7 @@ class TableContents:
     grain: Cut
     files: tuple[TableFile, ...] = ()
     null_rows: int = 0
-    """Rows whose time is NULL: they are in no slice."""
+    """Rows whose time, or key, is NULL: they are in no slice."""
 
     @cached_property
     def is_exact(self) -> bool:

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from retcon.core.jobs import Read
+from retcon.core.models import Input
+from retcon.core.planning import reads_its_slices
+from retcon.core.plans import PlannedModel
 from retcon.core.runs import Consumed, Run
-from retcon.core.slices import WHOLE, Slice, SliceSet
+from retcon.core.slices import WHOLE, Grain, Slice, SliceSet, Whole
 from retcon.core.tables import digest_of
 from retcon.errors import Refused
 from retcon.flow.context import Context, read_of, resolution_of
@@ -22,11 +25,12 @@ def consumed_by(run: Run, context: Context) -> tuple[Consumed, ...]:
     recorded = {name: _recorded(run, name, context) for name in read if name in context.project.graph.models}
     found: list[Consumed] = []
     for planned in run.plan.models:
+        known = {i.name: recorded[i.table] for i in context.model(planned).inputs if _is_told(i, planned, context)}
         for i in context.model(planned).inputs:
             for slice in planned.slices:
                 job = SliceSet(slice.grain, (slice.ordinal,))
                 read_now = read_of(i, job, resolution_of(planned.input(i.name)), snapshots)
-                content = _content(read_now, recorded.get(i.table), context)
+                content = _content(read_now, known.get(i.name), context)
                 found.append(
                     Consumed(
                         model=planned.name,
@@ -38,6 +42,14 @@ def consumed_by(run: Run, context: Context) -> tuple[Consumed, ...]:
                     )
                 )
     return tuple(found)
+
+
+def _is_told(i: Input, planned: PlannedModel, context: Context) -> bool:
+    """Do a model's recorded slices tell what is read of it? Not where it is read by another column."""
+    upstream = context.project.graph.models.get(i.table)
+    if upstream is None or isinstance(upstream.grain, Grain | Whole):
+        return upstream is not None
+    return reads_its_slices(i, planned.slices.grain, upstream)
 
 
 def _recorded(run: Run, model: str, context: Context) -> Mapping[Slice, str]:
@@ -68,6 +80,8 @@ def _content(read: Read, recorded: Mapping[Slice, str] | None, context: Context)
     if read.slices is None:
         return f"files:{held.of(None).digest}"
     cut = next((slice.grain for slice in known), read.slices.grain)
+    if cut != read.slices.grain and not (isinstance(cut, Grain) and isinstance(read.slices.grain, Grain)):
+        return f"files:{held.of(read.slices).digest}"
     parts: list[str] = []
     for slice in read.slices.recut(cut):
         files = read.slices & SliceSet(cut, (slice.ordinal,)).recut(read.slices.grain)

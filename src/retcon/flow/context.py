@@ -11,7 +11,7 @@ from retcon.core.models import Input, Model
 from retcon.core.plans import PlannedInput, PlannedModel
 from retcon.core.projects import Project
 from retcon.core.runs import Event, Run
-from retcon.core.slices import Cut, Grain, SliceSet
+from retcon.core.slices import Buckets, Cut, Grain, SliceSet
 from retcon.core.tables import TableContents
 from retcon.flow.ports import Clock, Ledger, Tables, Warehouse, Watch
 
@@ -46,8 +46,8 @@ class Context:
 
     def contents_of(self, read: Read) -> TableContents:
         """The files of what is read, in the slices that it is read in."""
-        time = None if read.slices is None else read.time
-        return self.contents(read.table, time, read.cut, read.snapshot_id)
+        by = None if read.slices is None else read.by
+        return self.contents(read.table, by, read.cut, read.snapshot_id)
 
     def snapshots(self, run: Run) -> Mapping[str, int | None]:
         """Which snapshot of each table this run reads: its own branches, and the pins of everything else."""
@@ -65,28 +65,46 @@ def job_of(
 ) -> Job:
     """The computation of these slices from these snapshots, read as the plan says."""
     model = context.model(planned)
+    hashed = _bucketed_as(model, context)
     return Job(
         name=f"{run.id}_{model.name.replace('.', '__')}_{name}",
         model=model,
         slices=slices,
-        reads={i.name: read_of(i, slices, resolution_of(planned.input(i.name)), snapshots) for i in model.inputs},
+        reads={
+            i.name: read_of(i, slices, resolution_of(planned.input(i.name)), snapshots, bucketed_as=hashed)
+            for i in model.inputs
+        },
         parameters=parameters_of(slices, context.project.settings.params, run_ts=_run_ts(run)),
     )
 
 
-def resolution_of(planned: PlannedInput) -> Grain | None:
+def _bucketed_as(model: Model, context: Context) -> str | None:
+    """The type of the table's own slice column, where it is cut into buckets and made already."""
+    facts = context.tables.facts(model.name) if isinstance(model.grain, Buckets) else None
+    column = facts.column(model.slicing.by) if facts is not None and model.slicing.by is not None else None
+    return None if column is None else column.type
+
+
+def resolution_of(planned: PlannedInput) -> Cut | None:
     """In which slices the plan reads an input; None: whole."""
-    grain = planned.slices.grain if planned.slices is not None else None
-    return grain if isinstance(grain, Grain) else None
+    return None if planned.slices is None else planned.slices.grain
 
 
-def read_of(i: Input, slices: SliceSet, resolution: Grain | None, snapshots: Mapping[str, int | None]) -> Read:
+def read_of(
+    i: Input,
+    slices: SliceSet,
+    resolution: Cut | None,
+    snapshots: Mapping[str, int | None],
+    *,
+    bucketed_as: str | None = None,
+) -> Read:
     """What these slices read of an input; without a resolution, all of it."""
     return Read(
         table=i.table,
         snapshot_id=snapshots[i.table],
-        time=i.time,
+        by=i.column(slices.grain),
         slices=None if resolution is None else i.read_by(slices, resolution),
+        bucketed_as=bucketed_as,
     )
 
 

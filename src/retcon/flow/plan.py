@@ -25,7 +25,7 @@ from retcon.core.planning import (
 )
 from retcon.core.plans import Plan, Request
 from retcon.core.projects import Project
-from retcon.core.schemas import require_table_fits, require_time_columns
+from retcon.core.schemas import require_same_hashes, require_table_fits, require_time_columns
 from retcon.core.slices import WHOLE, Cut, Grain, SliceSet
 from retcon.core.suggestions import nearest
 from retcon.core.tables import TableContents
@@ -123,8 +123,7 @@ class Planner:
         for name in selected:
             model = self._project.graph.models[name]
             interval = asked_or_default(model, ask.start, ask.end, self._project.graph, seen, ask.now)
-            every = SliceSet(WHOLE, (0,)) if interval is None else SliceSet.covering(model.grain, interval)
-            slices = since_start(model, every)
+            slices = since_start(model, _slices_in(model.grain, interval))
             asked[name] = interval, slices
             seen = _with_planned(seen, model, slices)
         return asked
@@ -149,7 +148,8 @@ class Planner:
         for model in models:
             for i in model.inputs:
                 reading = reading_of(i, model.grain, graph, facts.get(i.table))
-                wanted[(i.table, None, WHOLE) if reading is None else (i.table, i.time, reading.resolution)] = None
+                by = i.column(model.grain)
+                wanted[(i.table, None, WHOLE) if reading is None else (i.table, by, reading.resolution)] = None
         contents = {
             (table, time, cut): self._tables.contents(table, time=time, grain=cut, snapshot_id=facts[table].snapshot_id)
             for table, time, cut in wanted
@@ -217,11 +217,19 @@ class Planner:
             problems += self._sql.column_problems(model, columns)
             output = self._sql.output_columns(model, columns)
             require_time_columns(model, world.facts)
+            require_same_hashes(model, world.facts)
             require_table_fits(model, world.facts.get(name), output)
             if output is not None:
                 columns[name] = output
         if problems:
             raise ProjectInvalid(problems)
+
+
+def _slices_in(cut: Cut, interval: Interval | None) -> SliceSet:
+    """The slices of a range; without one, all that a table has which isn't cut by time."""
+    if isinstance(cut, Grain):
+        return SliceSet(cut) if interval is None else SliceSet.covering(cut, interval)
+    return SliceSet.every(cut)
 
 
 def _printable(reason: str) -> str:

@@ -41,9 +41,9 @@ def require_unchanged_inputs(
     """Inputs may have changed elsewhere, not in what the plan reads: as they are now, or as they were pinned."""
     for planned in plan.models:
         model = project.graph.model(planned.name)
-        times = {i.name: i.time for i in model.inputs}
+        columns = {i.name: i.column(planned.slices.grain) for i in model.inputs}
         for i in planned.inputs:
-            changed = _changed_slices(plan, i, times.get(i.name), tables, pins or {})
+            changed = _changed_slices(plan, i, columns.get(i.name), tables, pins or {})
             if changed:
                 raise Refused(
                     f"{i.table} changed since plan {plan.id} was made: {changed}",
@@ -52,9 +52,7 @@ def require_unchanged_inputs(
                 )
 
 
-def _changed_slices(
-    plan: Plan, i: PlannedInput, time: str | None, tables: Tables, pins: Mapping[str, int | None]
-) -> str:
+def _changed_slices(plan: Plan, i: PlannedInput, by: str | None, tables: Tables, pins: Mapping[str, int | None]) -> str:
     """Which of the planned slices of an input differ from the plan; empty if none."""
     facts = tables.facts(i.table)
     if facts is None:
@@ -65,7 +63,7 @@ def _changed_slices(
     own = plan.model(i.table)
     reads = None if i.slices is None else not_made_here(i.slices, own.slices if own is not None else None)
     cut = WHOLE if reads is None else reads.grain
-    column = None if reads is None else time
+    column = None if reads is None else by
     now = tables.contents(i.table, time=column, grain=cut, snapshot_id=snapshot_id)
     if now.of(reads).digest == i.content:
         return ""

@@ -117,7 +117,7 @@ def _side(frame: DataFrame, side: int, fields: list[StructField]) -> DataFrame:
 
 def _table_read(request: MeasureRequest, snapshot: int, slices: SliceSet | None) -> Read:
     by = request.model.slicing.by
-    return Read(table=request.table, snapshot_id=snapshot, time=by, slices=None if by is None else slices)
+    return Read(table=request.table, snapshot_id=snapshot, by=by, slices=None if by is None else slices)
 
 
 def _slice_column(frame: DataFrame, request: MeasureRequest) -> SparkColumn:

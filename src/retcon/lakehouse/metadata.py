@@ -14,6 +14,7 @@ from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Operation, Snapshot
 from pyiceberg.transforms import (
+    BucketTransform,
     DayTransform,
     HourTransform,
     IdentityTransform,
@@ -37,7 +38,7 @@ from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from retcon.core.jobs import StagedWave, WaveTarget
 from retcon.core.projects import Catalog
 from retcon.core.runs import StagedSlice
-from retcon.core.slices import Cut, Grain, SliceSet, Whole
+from retcon.core.slices import Buckets, Cut, Grain, SliceSet, Whole
 from retcon.core.tables import Changed, Column, PartitionField, TableContents, TableFacts, TableFile
 from retcon.errors import Fault, Refused
 
@@ -285,7 +286,7 @@ def _namespaces(catalog: SqlCatalog, within: Identifier = ()) -> Iterator[Identi
 
 
 class _Spans:
-    """Which slices a file may hold rows of: by its partition and by the bounds of its time column, in hours."""
+    """Which slices a file may hold rows of: by its partition, and by the bounds of its time column, in hours."""
 
     def __init__(self, table: Table, time: str | None, cut: Cut) -> None:
         schema = table.schema()
@@ -309,17 +310,31 @@ class _Spans:
     def null_rows(self, file: DataFile) -> int:
         if self._field is None or file.content != DataFileContent.DATA:
             return 0
-        in_null_partition = self._partition_hours(file, self._specs[file.spec_id]) == _NO_SLICE
+        spec = self._specs[file.spec_id]
+        cut = self._cut
+        by_partition = self._bucket(file, cut) if isinstance(cut, Buckets) else self._partition_hours(file, spec)
+        in_null_partition = by_partition == _NO_SLICE
         return int((file.null_value_counts or {}).get(self._field.field_id, file.record_count * in_null_partition))
 
     def _slices(self, file: DataFile) -> tuple[int | None, int | None]:
         if isinstance(self._cut, Whole):
             return 0, 0
+        if isinstance(self._cut, Buckets):
+            return self._bucket(file, self._cut)
         hours = self._hours(file)
         if hours is None or hours == _NO_SLICE:
             return hours or (None, None)
         first, last = (self._cut.holding(hour) for hour in hours)
         return (first, last) if last - first < _WIDEST else (None, None)
+
+    def _bucket(self, file: DataFile, cut: Buckets) -> tuple[int | None, int | None]:
+        """By the partition alone: bounds of a column tell nothing of its hashes."""
+        for position, field in enumerate(self._specs[file.spec_id].fields):
+            is_by_key = self._field is not None and field.source_id == self._field.field_id
+            if is_by_key and isinstance(field.transform, BucketTransform) and field.transform.num_buckets == cut.number:
+                value = file.partition[position]
+                return _NO_SLICE if value is None else (value, value)
+        return None, None
 
     def _hours(self, file: DataFile) -> tuple[int, int] | None:
         if self._field is None:

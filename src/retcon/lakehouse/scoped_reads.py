@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from retcon.core.jobs import Job, Read
 from retcon.core.queries import patched, quoted_name
 from retcon.core.schemas import TIME_TYPES
+from retcon.core.slices import Grain
 from retcon.errors import Refused
 from retcon.lakehouse.predicates import slice_predicate
 from retcon.lakehouse.sessions import first_line
@@ -37,9 +38,10 @@ class ScopedReads:
         if read.snapshot_id is None:
             # A table without a snapshot can't be pinned: whatever lands in it meanwhile isn't read.
             return frame.filter("false")
-        if read.slices is None or read.time is None:
+        if read.slices is None or read.by is None:
             return frame
-        return frame.filter(slice_predicate(read.time, self._time_type(frame, read), read.slices))
+        kind = self._type_of(frame, read)
+        return frame.filter(slice_predicate(read.by, kind, read.slices, bucketed_as=read.bucketed_as))
 
     def compute(self, job: Job) -> DataFrame:
         """The model's query over its scoped inputs, as the author wrote it."""
@@ -63,15 +65,17 @@ class ScopedReads:
         _require_marks(frame, job)
         return frame
 
-    def _time_type(self, frame: DataFrame, read: Read) -> str:
-        kind = type_of(frame, read.time)
+    def _type_of(self, frame: DataFrame, read: Read) -> str:
+        kind = type_of(frame, read.by)
+        is_timed = isinstance(read.cut, Grain)
         if kind is None:
+            what = "time" if is_timed else "key"
             raise Refused(
-                f"{read.table} has no column {read.time}", next="name an existing column as this input's `time`"
+                f"{read.table} has no column {read.by}", next=f"name an existing column as this input's `{what}`"
             )
-        if kind not in TIME_TYPES:
+        if is_timed and kind not in TIME_TYPES:
             raise Refused(
-                f"{read.table}.{read.time} is {kind}, and a time column is a date or a timestamp",
+                f"{read.table}.{read.by} is {kind}, and a time column is a date or a timestamp",
                 next="name another column as this input's `time`, or leave it out to read the table whole",
             )
         return kind

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 
 from retcon.core.jobs import Job, WaveTarget
 from retcon.core.queries import quoted, quoted_name, text_literal
-from retcon.core.slices import Grain, Whole
+from retcon.core.slices import Buckets, Grain, Whole
 from retcon.core.tables import Column
 from retcon.errors import Fault, GatesFailed, Refused
 from retcon.lakehouse.predicates import slice_predicate
@@ -134,6 +134,8 @@ def _partitioning(job: Job, frame: DataFrame) -> str:
     by, grain = job.model.slicing.by, job.slices.grain
     if by is None or isinstance(grain, Whole):
         return ""
+    if isinstance(grain, Buckets):
+        return f"PARTITIONED BY (bucket({grain.number}, {quoted(by)})) "
     unit = Grain.DAY if grain is Grain.WEEK else grain
     is_day = unit is Grain.DAY and type_of(frame, by) == "date"
     return f"PARTITIONED BY ({quoted(by) if is_day else f'{unit.value}s({quoted(by)})'}) "

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 from retcon.core.gates import Gate, Metric, NotNull, Unique
 from retcon.core.models import Input, Model, Reach, Slicing, reach_text
 from retcon.core.queries import Batching, Query
+from retcon.core.slices import Buckets
 from retcon.core.suggestions import did_you_mean
 from retcon.errors import Problem, ProjectInvalid
 from retcon.project import names
@@ -287,6 +288,7 @@ def _fingerprint(keys: ModelKeys, inputs: Sequence[Input], slicing: Slicing, nor
                     "time": i.time,
                     "lookback": _plain(i.lookback),
                     "lookahead": _plain(i.lookahead),
+                    **({"key": i.key} if isinstance(slicing.every, Buckets) else {}),
                 }
                 for i in sorted(inputs, key=lambda i: i.name)
             ],

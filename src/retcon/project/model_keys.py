@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import date, datetime, timedelta
 from functools import partial
 from typing import Annotated
@@ -9,12 +10,12 @@ from typing import Annotated
 from pydantic import BeforeValidator, Field
 
 from retcon.core.models import UNSLICED, Input, OnChange, Reach, Replay, Slicing
-from retcon.core.slices import Cut, Grain, Whole
+from retcon.core.slices import Buckets, Cut, Grain, Whole
 from retcon.project import names
 from retcon.project.quantities import days_of, reach_of
 from retcon.project.shapes import Objection, Problems, Shape, TableName, Text, Texts, later, one_of, or_empty
 
-_DAY_REMEDY = "cut the history by time: `every: day`"
+_MOST_BUCKETS = 10_000
 _HOURS = {Grain.HOUR: 1, Grain.DAY: 24, Grain.WEEK: 7 * 24}
 """Of the grains whose slices are all equally long."""
 _OTHER_STRATEGIES = dict.fromkeys(("merge", "full"), "leave it out: whole slices are replaced")
@@ -51,12 +52,21 @@ class SlicesKeys(Shape):
     """How the history is cut."""
 
     by: Text
-    every: Annotated[str, one_of(*Grain)] = "day"
+    every: Annotated[str, one_of(*Grain)] | None = None
     start: Annotated[date, BeforeValidator(_day)] | None = None
-    buckets: Annotated[object, later(_DAY_REMEDY)] = None
+    buckets: Annotated[int, Field(ge=1, le=_MOST_BUCKETS)] | None = None
 
     def slicing(self) -> Slicing:
-        return Slicing(by=self.by, every=Grain(self.every), start=self.start)
+        if self.buckets is not None:
+            return Slicing(by=self.by, every=Buckets(self.buckets))
+        return Slicing(by=self.by, every=Grain(self.every or Grain.DAY), start=self.start)
+
+    def contradictions(self) -> Iterator[tuple[str, str]]:
+        """Keys that say something about time where nothing is cut by it, each with a remedy."""
+        if self.buckets is not None:
+            for key, value in (("every", self.every), ("start", self.start)):
+                if value is not None:
+                    yield key, f"leave `{key}` out, or `buckets`"
 
 
 class InputKeys(Shape):
@@ -79,12 +89,15 @@ class InputKeys(Shape):
             raise Objection("is declared with `table`, so its own name must be an alias without a dot")
         if self.time is None and (self.lookback or self.lookahead):
             raise Objection("reads slices around its own, but has no `time`", remedy="name its date column: `time: …`")
-        if self.time is not None and isinstance(every, Whole):
+        if self.time is not None and not isinstance(every, Grain):
+            what, read = ("by time", "all times are") if isinstance(every, Buckets) else ("into slices", "all of it is")
             raise Objection(
-                "has a `time`, but the model isn't cut into slices: all of it is read",
-                remedy="leave `time` out, or give the model `slices`",
+                f"has a `time`, but the model isn't cut {what}: {read} read",
+                remedy="leave `time` out, or give the model `slices`"
+                + (" by time" if isinstance(every, Buckets) else ""),
             )
-        default = OnChange.RESTATE if self.time or isinstance(every, Whole) else OnChange.IGNORE
+        is_scoped = self.key is not None if isinstance(every, Buckets) else self.time is not None
+        default = OnChange.RESTATE if is_scoped or isinstance(every, Whole) else OnChange.IGNORE
         return Input(
             name=name,
             table=self.table or name,
@@ -157,6 +170,14 @@ class ModelKeys(Shape):
         """The inputs in the order of the file."""
         inputs: list[Input] = []
         every = self.slicing().every
+        for key, remedy in self.slices.contradictions() if self.slices is not None else ():
+            problems.add(("slices", key), "goes with slices of time, and `buckets` aren't", remedy=remedy)
+        if isinstance(every, Buckets) and not any(keys.key for keys in self.inputs.values()):
+            problems.add(
+                ("slices", "buckets"),
+                "no input says in which column it carries the entity, so no bucket could be computed by itself",
+                remedy="name it: `inputs: {some.table: {key: …}}`",
+            )
         for name, keys in self.inputs.items():
             found = problems.taken(("inputs", name), partial(keys.input, name, every))
             if found is not None and found.table == model:

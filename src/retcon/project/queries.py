@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
 from retcon.core.models import Input, Slicing
 from retcon.core.queries import Batching, Query
+from retcon.core.slices import Buckets
 from retcon.core.suggestions import did_you_mean
 from retcon.project.lints import hidden_names, output_problems, parameter_problems, variations
 from retcon.project.metrics import read_metric
@@ -50,7 +51,7 @@ def read_query(
     if isinstance(statement, SqlProblem):
         return _unread(text, statement, vouched)
     try:
-        readings = read_references(statement, model=model, inputs=inputs)
+        readings = read_references(statement, model=model, inputs=[_as_scoped(i, slicing) for i in inputs])
         judgement = judge_batching(statement, readings, slicing, in_utc=in_utc)
         columns = output_names(statement.tree, nothing_known)
         problems = [
@@ -76,6 +77,13 @@ def read_query(
         normalised=statement.normalised,
         problems=tuple(sorted(dict.fromkeys(problems), key=lambda problem: (problem.line is None, problem.line or 0))),
     )
+
+
+def _as_scoped(declared: Input, slicing: Slicing) -> Input:
+    """The input with the column by which slices are cut from it in the place of its time."""
+    if not isinstance(slicing.every, Buckets):
+        return declared
+    return replace(declared, time=declared.key, lookback=0, lookahead=0)
 
 
 def _unread(text: str, problem: SqlProblem, vouched: bool) -> ReadQuery:

@@ -17,7 +17,7 @@ from itertools import count
 from sqlglot import exp
 
 from retcon.core.models import Reach, Slicing
-from retcon.core.slices import Grain, Whole
+from retcon.core.slices import Buckets, Grain, Whole
 from retcon.project.sql.clauses import InnerQuery, grouping_sets, inner_queries, leaf_selects, own_nodes, range_reach
 from retcon.project.sql.columns import (
     common_table_names,
@@ -27,7 +27,7 @@ from retcon.project.sql.columns import (
     source_names,
     wraps_join,
 )
-from retcon.project.sql.comparisons import SLICE_PARAMETERS, Calendar, equated
+from retcon.project.sql.comparisons import KEYS, SLICE_PARAMETERS, Calendar, equated
 from retcon.project.sql.findings import Findings, times
 from retcon.project.sql.functions import is_aggregate, window_clauses
 from retcon.project.sql.joins import Body, BodyReader
@@ -56,7 +56,8 @@ def judge_batching(statement: Statement, readings: Readings, slicing: Slicing, *
         return Judgement(reasons=(), problems=())
     findings = Findings(statement=statement)
     # A unit that isn't written out may be anything.
-    calendar = Calendar(grain=slicing.every, in_utc=in_utc and not _NAMED_UNIT.search(statement.text))
+    is_utc = in_utc and not _NAMED_UNIT.search(statement.text)
+    calendar = KEYS if isinstance(slicing.every, Buckets) else Calendar(grain=slicing.every, in_utc=is_utc)
     judge = _Judge(readings=readings, findings=findings, calendar=calendar)
     relation = judge.query(statement.tree, None)
     # whatever this module overlooks in a tree must not pass for proven
@@ -68,7 +69,8 @@ def judge_batching(statement: Statement, readings: Readings, slicing: Slicing, *
             findings.parameter(placeholder.name)
     span = relation.days.get(slicing.by.casefold(), NOWHERE)
     if not span.holds_slice and not findings.reasons:
-        lack = "isn't, unchanged, the time column of a scoped input" if span.is_empty else "lies outside of the slice"
+        kind = "key" if isinstance(slicing.every, Buckets) else "time column"
+        lack = f"isn't, unchanged, the {kind} of a scoped input" if span.is_empty else "lies outside of the slice"
         findings.reasons.append(f"the slice column {slicing.by} {lack}")
     return Judgement(reasons=tuple(dict.fromkeys(findings.reasons)), problems=tuple(findings.problems))
 
