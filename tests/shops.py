@@ -8,6 +8,7 @@ from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from retcon.core.intervals import parse_edge
 from retcon.core.plans import Plan
 from retcon.core.runs import Run
 from retcon.flow.apply import Override, Until, apply, open_run
@@ -97,6 +98,12 @@ class Shop:
         path.write_text(text)
         self.close()
 
+    def remove(self, *models: str) -> None:
+        """Take models out of the project."""
+        for model in models:
+            (self.root / "models" / f"{model.replace('.', '/')}.sql").unlink()
+        self.close()
+
     def edit(self, model: str, old: str, new: str) -> None:
         """Change a model's text."""
         namespace, _, name = model.partition(".")
@@ -172,8 +179,8 @@ class Shop:
                 by="ada",
                 now=self.now,
                 suffix=new_suffix(),
-                start=date.fromisoformat(start) if start else FIRST,
-                end=date.fromisoformat(end) if end else FIRST + timedelta(days=DAYS - 1),
+                start=parse_edge(start, "start") if start else FIRST,
+                end=parse_edge(end, "end") if end else FIRST + timedelta(days=DAYS - 1),
                 **ask,
             )
         )

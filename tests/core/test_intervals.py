@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retcon.core.intervals import Interval, midnight, parse_date
+from retcon.core.intervals import Interval, edge_text, midnight, parse_date, parse_edge
 from retcon.errors import BadArguments
 from tests.core.examples import DATES
 
@@ -17,10 +17,10 @@ from tests.core.examples import DATES
 def test_inclusive_dates_and_half_open_intervals_mean_the_same_days(first: date, more: int) -> None:
     last = first + timedelta(days=min(more, (date(9999, 12, 30) - first).days))
     interval = Interval.of_days(first, last)
-    assert (interval.start.date(), interval.last_day) == (first, last)
+    assert interval.edges == (first, last)
     assert interval.end - interval.start == timedelta(days=(last - first).days + 1)
     assert interval.start == midnight(first)
-    assert Interval.of_days(interval.start.date(), interval.last_day) == interval
+    assert Interval.of_edges(*interval.edges) == interval
 
 
 @given(DATES, st.integers(0, 86_399_999_999))
@@ -31,9 +31,24 @@ def test_every_moment_of_the_last_day_is_inside_and_the_next_midnight_is_not(day
     assert not midnight(day + timedelta(days=1)) < interval.end
 
 
-def test_the_last_day_of_an_interval_that_ends_within_a_day_is_that_day() -> None:
-    interval = Interval(datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 3, 0, 0, 0, 1, tzinfo=UTC))
-    assert interval.last_day == date(2026, 1, 3)
+def test_an_interval_that_begins_or_ends_within_a_day_is_told_in_hours() -> None:
+    interval = Interval(datetime(2026, 1, 1, 5, tzinfo=UTC), datetime(2026, 1, 3, tzinfo=UTC))
+    assert [edge_text(edge) for edge in interval.edges] == ["2026-01-01T05", "2026-01-02T23"]
+    assert Interval.of_edges(*interval.edges) == interval
+    assert Interval.of_edges(date(2026, 1, 1), datetime(2026, 1, 1, 5, tzinfo=UTC)).end.hour == 6
+
+
+@given(DATES, st.integers(0, 23))
+def test_an_hour_reads_back_as_it_was_written(day: date, hour: int) -> None:
+    moment = midnight(day) + timedelta(hours=hour)
+    assert parse_edge(f" {edge_text(moment)} ", "--start") == moment
+    assert parse_edge(day.isoformat(), "--start") == day
+
+
+@pytest.mark.parametrize("text", ["2026-01-22T24", "2026-02-30T05", "2026-01-22T5", "2026-01-22T05:30", "T05"])
+def test_what_is_no_hour_is_refused(text: str) -> None:
+    with pytest.raises(BadArguments, match="--end: "):
+        parse_edge(text, "--end")
 
 
 @pytest.mark.parametrize("zone", [None, timezone(timedelta(hours=1)), timezone(timedelta(0), "elsewhere")])

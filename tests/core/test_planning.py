@@ -31,7 +31,7 @@ from retcon.core.planning import (
 from retcon.core.plans import Origin, Outside, PlannedInput, PlannedModel, Role
 from retcon.core.projects import Limits, Source
 from retcon.core.queries import Batching, Query
-from retcon.core.slices import SliceSet
+from retcon.core.slices import WHOLE, SliceSet
 from retcon.core.tables import TableContents
 from retcon.errors import BadArguments, ProjectInvalid, Refused
 from tests.core.examples import DAY, a_file, a_graph, a_model, an_input, day, days, facts, held, of
@@ -218,7 +218,7 @@ def world(published: dict[str, SliceSet] | None = None, **contents: SliceSet) ->
     """Sources `raw.<name>` with one file a slice."""
     return World(
         facts={f"raw.{name}": facts(f"raw.{name}") for name in contents},
-        contents={(f"raw.{name}", "d"): held(slices) for name, slices in contents.items()},
+        contents={(f"raw.{name}", "d", DAY): held(slices) for name, slices in contents.items()},
         published=published or {},
     )
 
@@ -233,32 +233,35 @@ def test_the_default_range_is_the_widest_whose_reads_all_inputs_hold(
 ) -> None:
     model = a_model("m.m", an_input("raw.a", lookback=back, lookahead=ahead), "raw.b", an_input("raw.whole", None))
     seen = world(a=a, b=b)
-    fits = [o for o in range(-5, 50) if not (model.inputs[0].read_by(of(o)) - a) and not (of(o) - b)]
-    start, end = DAY.ordinal(default_start(model, seen)), DAY.ordinal(default_end(model, seen, FAR))
+    fits = [o for o in range(-5, 50) if not (model.inputs[0].read_by(of(o), DAY) - a) and not (of(o) - b)]
+    start, end = (
+        DAY.ordinal(default_start(model, a_graph(model), seen)),
+        DAY.ordinal(default_end(model, a_graph(model), seen, FAR)),
+    )
     assert list(range(start, end + 1)) == fits
 
 
 def test_the_default_range_begins_where_the_model_says_and_ends_today() -> None:
     seen = world(a=days("2025-01-01..2027-01-01"))
     model = a_model("m.m", "raw.a", start=date(2020, 5, 1))
-    assert default_start(model, seen) == date(2020, 5, 1)
-    assert default_end(model, seen, NOW) == date(2026, 1, 22)
+    assert default_start(model, a_graph(model), seen) == date(2020, 5, 1)
+    assert default_end(model, a_graph(model), seen, NOW) == date(2026, 1, 22)
 
 
 def test_the_default_range_over_a_model_is_what_was_published_or_is_planned_of_it() -> None:
     model = a_model("m.m", "m.upstream")
     seen = world(published={"m.upstream": days("2026-01-03..2026-01-05")})
-    assert default_start(model, seen) == date(2026, 1, 3)
-    assert default_end(model, seen, NOW) == date(2026, 1, 5)
+    assert default_start(model, a_graph(model), seen) == date(2026, 1, 3)
+    assert default_end(model, a_graph(model), seen, NOW) == date(2026, 1, 5)
 
 
 @pytest.mark.parametrize("model", [a_model("m.m", an_input("raw.a", None)), a_model("m.m", "raw.a"), a_model("m.m")])
 def test_where_the_inputs_do_not_tell_the_range_it_is_asked_for(model: Model) -> None:
     with pytest.raises(BadArguments, match="where history begins") as refused:
-        default_start(model, world(a=of()))
+        default_start(model, a_graph(model), world(a=of()))
     assert "--start" in refused.value.next
     with pytest.raises(BadArguments, match="where history ends") as refused:
-        default_end(model, world(a=of()), NOW)
+        default_end(model, a_graph(model), world(a=of()), NOW)
     assert "--end" in refused.value.next
 
 
@@ -271,16 +274,18 @@ def test_a_date_that_is_left_out_is_the_models_own_and_one_that_leaves_nothing_i
         (None, last, (date(2026, 1, 3), last)),
         (first, last, (first, last)),
     ):
-        assert asked_or_default(model, start, end, seen, NOW) == Interval.of_days(*days_meant)
+        assert asked_or_default(model, start, end, a_graph(model), seen, NOW) == Interval.of_days(*days_meant)
     with pytest.raises(Refused, match="--start is 2026-01-10, and its inputs hold nothing after 2026-01-09"):
-        asked_or_default(model, date(2026, 1, 10), None, seen, NOW)
+        asked_or_default(model, date(2026, 1, 10), None, a_graph(model), seen, NOW)
     with pytest.raises(Refused, match="its history begins on 2026-01-03, and --end is 2026-01-02"):
-        asked_or_default(model, None, date(2026, 1, 2), seen, NOW)
+        asked_or_default(model, None, date(2026, 1, 2), a_graph(model), seen, NOW)
     apart = world(a=days("2026-01-03"), b=days("2026-01-09"))
     with pytest.raises(Refused, match="its history begins on 2026-01-09, and its inputs hold nothing after 2026-01-03"):
-        asked_or_default(a_model("m.m", "raw.a", "raw.b"), None, None, apart, NOW)
+        asked_or_default(
+            a_model("m.m", "raw.a", "raw.b"), None, None, a_graph(a_model("m.m", "raw.a", "raw.b")), apart, NOW
+        )
     with pytest.raises(BadArguments, match="is before --start"):
-        asked_or_default(model, last, first, seen, NOW)
+        asked_or_default(model, last, first, a_graph(model), seen, NOW)
 
 
 def test_nothing_is_planned_before_a_model_begins() -> None:
@@ -308,14 +313,14 @@ def test_a_planned_input_says_what_is_read_and_what_is_there() -> None:
     seen = replace(
         seen,
         facts={**seen.facts, "raw.whole": facts("raw.whole", snapshot_id=7)},
-        contents={**seen.contents, ("raw.whole", None): TableContents(grain=DAY, files=(a_file("w", None),))},
+        contents={**seen.contents, ("raw.whole", None, WHOLE): TableContents(grain=DAY, files=(a_file("w", None),))},
     )
     share = planned(model, days("2026-01-05..2026-01-06"), seen)
     assert share.role is Role.SELECTED
     a, whole = share.inputs
     assert (a.slices, a.files, a.rows, a.bytes) == (days("2026-01-04..2026-01-06"), 3, 30, 300)
     assert (a.origin, a.snapshot_id, a.missing) == (Origin.SOURCE, 1, of())
-    assert a.content == seen.contents["raw.a", "d"].of(a.slices).digest
+    assert a.content == seen.contents["raw.a", "d", DAY].of(a.slices).digest
     assert (whole.slices, whole.missing, whole.files, whole.snapshot_id) == (None, None, 1, 7)
 
 
@@ -342,7 +347,9 @@ def test_slices_that_the_same_plan_makes_are_not_missing_and_not_part_of_the_con
     model = a_model("m.m", an_input("m.u", lookback=1))
     seen = world(a=days("2026-01-01..2026-01-20"), published={"m.u": days("2026-01-01..2026-01-10")})
     there = held(days("2026-01-01..2026-01-10"))
-    seen = replace(seen, contents={**seen.contents, ("m.u", "d"): there}, facts={**seen.facts, "m.u": facts("m.u")})
+    seen = replace(
+        seen, contents={**seen.contents, ("m.u", "d", DAY): there}, facts={**seen.facts, "m.u": facts("m.u")}
+    )
     share = planned(model, days("2026-01-10..2026-01-13"), seen, upstream, also={"m.u": days("2026-01-10..2026-01-12")})
     read = share.inputs[0]
     assert read.origin is Origin.RUN
@@ -354,7 +361,7 @@ def test_a_slice_of_a_model_that_was_published_empty_is_there() -> None:
     upstream, model = a_model("m.u", "raw.a"), a_model("m.m", "m.u")
     seen = World(
         facts={"m.u": facts("m.u")},
-        contents={("m.u", "d"): held(days("2026-01-01, 2026-01-03"))},
+        contents={("m.u", "d", DAY): held(days("2026-01-01, 2026-01-03"))},
         published={"m.u": days("2026-01-01..2026-01-03")},
     )
     share = planned(model, days("2026-01-01..2026-01-04"), seen, upstream)
@@ -393,7 +400,7 @@ def test_waves_are_as_long_as_the_model_the_command_and_the_sql_allow(
 
 
 def test_waves_are_cut_by_the_bytes_that_each_slice_reads() -> None:
-    contents = {("raw.a", "d"): held(days("2026-01-01..2026-01-08"), bytes=2**30)}
+    contents = {("raw.a", "d", DAY): held(days("2026-01-01..2026-01-08"), bytes=2**30)}
     seen = World(facts={"raw.a": facts("raw.a")}, contents=contents, published={})
     share = planned(a_model("m.m", "raw.a"), days("2026-01-01..2026-01-08"), seen)
     assert [len(wave) for wave in share.waves] == [4, 4]
@@ -411,7 +418,7 @@ def test_slices_of_one_big_file_are_not_read_one_by_one() -> None:
     wide = TableContents(
         grain=DAY, files=(a_file("all", january.ordinals[0], january.ordinals[-1], bytes=50 * 2**30), a_file("?", None))
     )
-    seen = World(facts={"raw.a": facts("raw.a")}, contents={("raw.a", "d"): wide}, published={})
+    seen = World(facts={"raw.a": facts("raw.a")}, contents={("raw.a", "d", DAY): wide}, published={})
     assert planned(a_model("m.m", "raw.a"), january, seen).waves == (january,)
 
 
@@ -420,7 +427,7 @@ def test_slices_of_one_big_file_are_not_read_one_by_one() -> None:
 
 def a_share(name: str = "m.m", **i: object) -> PlannedModel:
     read = PlannedInput(
-        name="a", table="raw.a", origin=Origin.SOURCE, slices=days("2026-01-01..2026-01-09"), snapshot_id=1, files=1,
+        name="raw.a", table="raw.a", origin=Origin.SOURCE, slices=days("2026-01-01..2026-01-09"), snapshot_id=1, files=1,
         rows=10, bytes=1000, content="c", missing=of(),
     )  # fmt: skip
     return PlannedModel(
@@ -475,7 +482,7 @@ def test_notes_tell_what_the_numbers_do_not() -> None:
     model = a_model("m.m", "raw.a", start=date(2026, 1, 2))
     seen = world(a=days("2026-01-01..2026-01-09"))
     wide = TableContents(grain=DAY, files=(a_file("w", day("2026-01-01"), day("2026-01-09")),))
-    seen = replace(seen, contents={("raw.a", "d"): wide})
+    seen = replace(seen, contents={("raw.a", "d", DAY): wide})
     share = replace(a_share(null_rows=1234, missing=days("2026-01-03")), is_new=True, open=days("2026-01-22"))
     notes = notes_of([share, share], a_graph(model), Interval.of_days(date(2026, 1, 1), date(2026, 1, 22)), seen)
     assert notes == (
@@ -484,7 +491,7 @@ def test_notes_tell_what_the_numbers_do_not() -> None:
         "m.m: 2026-01-22 isn't over yet (open)",
         "raw.a has no data for 2026-01-03 (1 slices): allowed by --allow-missing-source",
         "raw.a: 1,234 rows without a time are in no slice",
-        "raw.a isn't partitioned by its time: rows and bytes are upper bounds",
+        "raw.a isn't partitioned by day: rows and bytes are upper bounds",
     )
 
 

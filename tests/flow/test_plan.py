@@ -9,6 +9,7 @@ import pytest
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import StringType, TimestamptzType
 
+from retcon.core.intervals import Interval
 from retcon.core.plans import Origin, Outside, Role, from_document, to_document
 from retcon.errors import BadArguments, ProjectInvalid, Refused
 from tests.flow.workshops import Workshop, reading, scope, share, tomorrow
@@ -34,11 +35,8 @@ def test_a_plan_covers_the_asked_days_and_says_what_they_read(workshop: Workshop
     workshop.shop()
     plan = workshop.plan("mart.a", start="2026-01-03", end="2026-01-05")
     assert scope(plan) == {"mart.a": "2026-01-03..2026-01-05"}
-    assert (plan.request.start, plan.request.end, plan.interval.last_day) == (
-        "2026-01-03",
-        "2026-01-05",
-        date(2026, 1, 5),
-    )
+    assert (plan.request.start, plan.request.end) == ("2026-01-03", "2026-01-05")
+    assert plan.interval == Interval.of_days(date(2026, 1, 3), date(2026, 1, 5))
     assert share(plan, "mart.a").is_new
     assert share(plan, "mart.a").role is Role.SELECTED
     read = reading(plan, "mart.a", "raw.s")
@@ -269,14 +267,14 @@ def test_a_source_that_is_not_cut_by_its_time_is_noted(workshop: Workshop) -> No
     workshop.model("mart.a", sql="SELECT CAST(d AS DATE) AS d, count(*) AS n FROM raw.s GROUP BY CAST(d AS DATE)")
     plan = workshop.plan("mart.a")
     assert scope(plan) == {"mart.a": "2026-01-01..2026-01-08"}
-    assert "raw.s isn't partitioned by its time: rows and bytes are upper bounds" in plan.notes
+    assert "raw.s isn't partitioned by day: rows and bytes are upper bounds" in plan.notes
 
 
 def test_an_existing_table_that_is_cut_otherwise_is_refused(workshop: Workshop) -> None:
     workshop.shop()
     workshop.lake.make("mart.a", number="n")
     refused = refusal(workshop, "mart.a", start="2026-01-03")
-    assert refused.message == "mart.a: the table is partitioned by not at all, the model is sliced by d"
+    assert refused.message == "mart.a: the table is partitioned by not at all, the model is sliced by d, a day each"
 
 
 def test_an_existing_table_with_other_columns_is_refused(workshop: Workshop) -> None:

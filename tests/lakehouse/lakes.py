@@ -21,7 +21,7 @@ from pyiceberg.types import DateType, IcebergType, LongType, NestedField, String
 from sqlalchemy import event
 
 from retcon.core.projects import Catalog
-from retcon.core.slices import Grain, SliceSet
+from retcon.core.slices import Cut, Grain, SliceSet
 from retcon.core.tables import Changed, TableContents
 from retcon.lakehouse.metadata import IcebergMetadata
 
@@ -122,13 +122,17 @@ class Lake:
 
     # ── what retcon sees ──────────────────────────────────────────────────────────────────────────────────────────
 
-    def contents(self, name: str, time: str | None = "d", at: int | None = None) -> TableContents:
+    def contents(
+        self, name: str, time: str | None = "d", at: int | None = None, grain: Cut = Grain.DAY
+    ) -> TableContents:
         facts = self.metadata.facts(name)
         snapshot = at if at is not None else facts.snapshot_id if facts is not None else None
-        return self.metadata.contents(name, time=time, grain=Grain.DAY, snapshot_id=snapshot)
+        return self.metadata.contents(name, time=time, grain=grain, snapshot_id=snapshot)
 
-    def changed(self, name: str, since: int | None, until: int | None, time: str | None = "d") -> Changed | None:
-        return self.metadata.changed(name, time=time, grain=Grain.DAY, since=since, until=until)
+    def changed(
+        self, name: str, since: int | None, until: int | None, time: str | None = "d", grain: Cut = Grain.DAY
+    ) -> Changed | None:
+        return self.metadata.changed(name, time=time, grain=grain, since=since, until=until)
 
     def current(self, name: str) -> int | None:
         return self.table(name).metadata.current_snapshot_id

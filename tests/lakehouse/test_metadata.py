@@ -17,7 +17,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyiceberg.table.snapshots import Operation
 from pyiceberg.table.update.snapshot import _OverwriteFiles
-from pyiceberg.transforms import DayTransform, IdentityTransform, MonthTransform
+from pyiceberg.transforms import (
+    DayTransform,
+    HourTransform,
+    IdentityTransform,
+    MonthTransform,
+    Transform,
+    YearTransform,
+)
 from pyiceberg.typedef import Record
 from pyiceberg.types import (
     BinaryType,
@@ -42,7 +49,7 @@ from pyiceberg.types import (
 
 from retcon.core.jobs import WaveTarget
 from retcon.core.projects import Catalog
-from retcon.core.slices import Grain, SliceSet
+from retcon.core.slices import WHOLE, Grain, SliceSet
 from retcon.core.tables import Changed, Column
 from retcon.core.tables import PartitionField as Cut
 from retcon.errors import Fault, Refused
@@ -251,15 +258,78 @@ def test_a_table_cut_by_the_day_of_a_timestamp_goes_by_its_partitions(lake: Lake
     assert held.null_rows == 5
 
 
-def test_a_table_cut_by_month_goes_by_bounds_and_without_them_may_hold_anything(lake: Lake) -> None:
+def test_a_table_cut_by_month_goes_by_bounds_and_without_them_by_the_month(lake: Lake) -> None:
     lake.make("raw.t", by=MonthTransform())
     lake.add("raw.t", entry(1, Record(672), low=20454, high=20460))
     assert lake.contents("raw.t").present == days("2026-01-01..2026-01-07")
     lake.add("raw.t", entry(2, Record(672)), entry(3, Record(672), low=20454))
     held = lake.contents("raw.t")
-    assert held.present == days("2026-01-01..2026-01-07")
-    assert held.of(days("1999-01-01")).files == 2
+    assert held.present == days("2026-01-01..2026-01-31")
+    assert held.of(days("1999-01-01")).files == 0
     assert held.of(days("2026-01-02")).files == 3
+    assert held.of(days("2026-01-31")).files == 2
+
+
+CUTS = [(HourTransform(), Grain.HOUR), (DayTransform(), Grain.DAY), (MonthTransform(), Grain.MONTH),
+        (YearTransform(), Grain.YEAR)]  # fmt: skip
+
+
+@pytest.mark.parametrize(("by", "own"), CUTS)
+@pytest.mark.parametrize("asked", Grain)
+def test_partitions_of_every_grain_are_told_in_slices_of_every_grain(
+    lake: Lake, by: Transform[Any, Any], own: Grain, asked: Grain
+) -> None:
+    lake.make("raw.t", TimestamptzType(), by=by)
+    ordinals = [own.ordinal(utc(text)) for text in ("2024-02-29T23:00:00", "1969-12-31T23:00:00")]
+    lake.add("raw.t", *(entry(at, Record(o)) for at, o in enumerate(ordinals)), entry(9, Record(None)))
+    held = lake.contents("raw.t", grain=asked)
+    assert held.present == SliceSet.of(own, ordinals).recut(asked)
+    assert held.null_rows == 5
+    assert held.is_exact == own.divides(asked)
+
+
+def test_a_partition_by_day_is_told_in_hours_by_the_bounds_of_its_files(lake: Lake) -> None:
+    lake.make("raw.t", TimestamptzType(), by=IdentityTransform())
+    lake.append("raw.t", "2026-01-01T05:59:59+00:00", "2026-01-01T07:00:00+00:00")
+    held = lake.contents("raw.t", grain=Grain.HOUR)
+    assert held.present == SliceSet.parse(Grain.HOUR, "2026-01-01T05, 2026-01-01T07")
+    assert lake.contents("raw.t", grain=Grain.MONTH).present == SliceSet.parse(Grain.MONTH, "2026-01")
+
+
+def test_a_date_may_mean_any_hour_of_its_day(lake: Lake) -> None:
+    lake.by_day("raw.t", "2026-01-02")
+    found = lake.contents("raw.t", grain=Grain.HOUR).present
+    assert found == SliceSet.parse(Grain.HOUR, "2026-01-02T00..2026-01-02T23")
+
+
+def test_files_of_a_table_whose_partitioning_was_refined_go_by_the_partition_they_were_written_to(lake: Lake) -> None:
+    lake.make("raw.t", by=YearTransform())
+    lake.add("raw.t", entry(1, Record(55)))
+    with lake.table("raw.t").update_spec() as change:
+        change.remove_field("d_cut")
+        change.add_field("d", MonthTransform())
+    lake.add("raw.t", entry(2, Record(672)))
+    held = lake.contents("raw.t", grain=Grain.MONTH)
+    assert held.present == SliceSet.parse(Grain.MONTH, "2025-01..2026-01")
+    assert held.of(SliceSet.parse(Grain.MONTH, "2026-01")).files == 1
+
+
+def test_a_file_with_a_time_at_the_end_of_the_calendar_may_hold_anything_where_it_is_told_in_hours(lake: Lake) -> None:
+    lake.make("raw.t")
+    lake.append("raw.t", "2026-01-01", "9999-12-31")
+    assert not lake.contents("raw.t", grain=Grain.HOUR).present
+    assert lake.contents("raw.t", grain=Grain.HOUR).of(SliceSet.parse(Grain.HOUR, "2026-01-01T05")).files == 1
+    assert lake.contents("raw.t", grain=Grain.MONTH).present.text == "2026-01..9999-12"
+
+
+def test_a_table_that_is_not_cut_is_one_slice_that_any_commit_changes(lake: Lake) -> None:
+    lake.by_day("raw.t", "2026-01-01..2026-01-03")
+    first = lake.current("raw.t")
+    held = lake.contents("raw.t", None, grain=WHOLE)
+    assert held.present == SliceSet(WHOLE, (0,))
+    assert held.of(SliceSet(WHOLE, (0,))).rows == 3
+    second = lake.append("raw.t", "2026-01-02")
+    assert lake.changed("raw.t", first, second, None, grain=WHOLE) == Changed(slices=SliceSet(WHOLE, (0,)))
 
 
 def test_a_table_read_whole_or_by_an_unknown_column_has_no_slices(lake: Lake) -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 
 from retcon.core.models import Input, Slicing
+from retcon.core.slices import Grain
 from retcon.project.queries import ReadQuery, read_query
 
 ORDERS = Input(name="raw.orders", table="raw.orders", time="order_date")
@@ -66,8 +69,9 @@ def test_a_slice_column_that_comes_from_a_time_column_unchanged_is_followed(sql:
 @pytest.mark.parametrize(
     "sql",
     [
-        "SELECT date_trunc('DAY', order_date) AS order_date FROM raw.orders",
-        "SELECT to_date(order_date) AS order_date FROM raw.orders",
+        "SELECT date_trunc('WEEK', order_date) AS order_date FROM raw.orders",
+        "SELECT date_trunc(day, order_date) AS order_date FROM raw.orders",
+        "SELECT to_date(order_date, 'yyyy') AS order_date FROM raw.orders",
         "SELECT date_add(order_date, 1) AS order_date FROM raw.orders",
         "SELECT shipped AS order_date FROM raw.orders",
         "SELECT coalesce(shipped, order_date) AS order_date FROM raw.orders",
@@ -367,7 +371,7 @@ def test_a_join_that_equates_the_times_is_fine(sql: str) -> None:
         "SELECT o.order_date FROM raw.orders o\nJOIN raw.rates r ON NOT r.rate_date = o.order_date",
         "SELECT o.order_date FROM raw.orders o\nJOIN raw.rates r ON r.rate_date <= o.order_date",
         "SELECT o.order_date FROM raw.orders o\nJOIN raw.rates r ON r.rate_date = o.shipped",
-        "SELECT o.order_date FROM raw.orders o\nJOIN raw.rates r ON r.rate_date = to_date(o.order_date)",
+        "SELECT o.order_date FROM raw.orders o\nJOIN raw.rates r ON r.rate_date = last_day(o.order_date)",
         "SELECT o.order_date FROM raw.orders o\nJOIN raw.rates r ON r.rate_date = add_months(o.order_date, 1)",
         "SELECT o.order_date FROM raw.orders o\nJOIN raw.rates r USING (k)",
         "SELECT o.order_date FROM raw.orders o\nJOIN (SELECT k, rate_date AS d FROM raw.rates) r ON r.k = o.k",
@@ -681,3 +685,76 @@ def test_not_in_asks_of_a_null_whether_there_is_any_row_at_all() -> None:
 )
 def test_absence_within_days_that_the_sql_names_runs_slice_by_slice(sql: str) -> None:
     assert not is_sliceable(sql)
+
+
+# grains
+
+
+def judged(sql: str, every: str, *, in_utc: bool = True, **reach: object) -> tuple[str, ...]:
+    declared = Input(name="raw.s", table="raw.s", time="ts", **reach)  # type: ignore[arg-type]
+    other = Input(name="raw.r", table="raw.r", time="d")
+    inputs = (declared, other) if "raw.r" in sql else (declared,)
+    slicing = Slicing(by="at", every=Grain(every))
+    found = read_query(sql, model="mart.m", inputs=inputs, slicing=slicing, in_utc=in_utc)
+    assert found.problems == ()
+    return found.batching.reasons
+
+
+TRUNCATED = [
+    ("month", "date_trunc('MONTH', ts)"), ("month", "trunc(ts, 'MM')"), ("month", "CAST(ts AS DATE)"),
+    ("year", "date_trunc('month', ts)"), ("week", "trunc(ts, 'WEEK')"), ("day", "to_date(ts)"), ("day", "date(ts)"),
+    ("hour", "date_trunc('HOUR', ts)"), ("hour", "date_trunc('MINUTE', ts)"), ("month", "ts"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("every", "at"), TRUNCATED)
+def test_a_time_cut_down_to_a_slice_or_a_part_of_one_carries_the_slice(every: str, at: str) -> None:
+    assert judged(f"SELECT {at} AS at, count(*) AS n FROM raw.s GROUP BY {at}", every) == ()
+    assert judged(f"SELECT {at} AS at, count(*) AS n FROM raw.s GROUP BY 1", every) == ()
+    assert judged(f"SELECT DISTINCT {at} AS at FROM raw.s", every) == ()
+    assert judged(f"SELECT at, sum(x) OVER (PARTITION BY at) AS s FROM (SELECT {at} AS at, x FROM raw.s)", every) == ()
+    assert judged(f"SELECT {at} AS at, sum(x) OVER (PARTITION BY {at}) AS s FROM raw.s", every) == ()
+
+
+@pytest.mark.parametrize(("every", "at"), [case for case in TRUNCATED if case[1] != "ts"])
+def test_where_sparks_days_are_not_those_of_utc_nothing_is_taken_for_cut_down(every: str, at: str) -> None:
+    assert judged(f"SELECT {at} AS at, count(*) AS n FROM raw.s GROUP BY {at}", every, in_utc=False)
+
+
+@pytest.mark.parametrize(
+    ("every", "at"),
+    [("day", "date_trunc('MONTH', ts)"), ("month", "date_trunc('WEEK', ts)"), ("week", "date_trunc('MONTH', ts)"),
+     ("hour", "CAST(ts AS DATE)"), ("year", "year(ts)"), ("month", "date_trunc('QUARTER', ts)"),
+     ("month", "last_day(ts)"), ("month", "to_date(ts, 'yyyy-MM')"), ("month", "date_trunc(month, ts)")],
+)  # fmt: skip
+def test_whatever_else_is_done_to_a_time_runs_slice_by_slice(every: str, at: str) -> None:
+    assert judged(f"SELECT {at} AS at, count(*) AS n FROM raw.s GROUP BY {at}", every)
+
+
+JOINED = "SELECT s.ts AS at FROM raw.s s JOIN raw.r r ON r.d = CAST(s.ts AS DATE)"
+
+
+@pytest.mark.parametrize(("every", "fits"), [("day", True), ("month", True), ("hour", False)])
+def test_a_day_equated_with_the_day_of_a_time_holds_both_to_the_slice_but_for_hours(every: str, fits: bool) -> None:
+    assert (judged(JOINED, every) == ()) is fits
+
+
+@pytest.mark.parametrize(
+    ("every", "lookback", "days", "fits"),
+    [("month", 1, 28, True), ("month", 1, 29, False), ("week", 2, 14, True), ("week", 2, 15, False),
+     ("day", timedelta(hours=36), 1, True), ("day", timedelta(hours=36), 2, False), ("hour", 48, 2, False)],
+)  # fmt: skip
+def test_a_lookback_holds_as_many_days_as_its_slices_have_at_least(
+    every: str, lookback: object, days: int, fits: bool
+) -> None:
+    window = f"sum(x) OVER (PARTITION BY k ORDER BY ts RANGE BETWEEN INTERVAL {days} DAYS PRECEDING AND CURRENT ROW)"
+    assert (judged(f"SELECT ts AS at, {window} AS s FROM raw.s", every, lookback=lookback) == ()) is fits
+
+
+@pytest.mark.parametrize(
+    ("every", "where", "fits"),
+    [("hour", "ts >= :start_ts AND ts < :end_ts", True), ("hour", "ts >= :start_date AND ts <= :end_date", False),
+     ("month", "ts >= :start_date AND ts <= :end_date", True), ("month", "ts >= :start_ts AND ts < :end_ts", True)],
+)  # fmt: skip
+def test_parameters_that_only_bound_the_slices_leave_them_apart(every: str, where: str, fits: bool) -> None:
+    assert (judged(f"SELECT ts AS at FROM raw.s WHERE {where}", every) == ()) is fits

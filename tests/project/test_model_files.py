@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import date
+from datetime import date, timedelta
 from decimal import Decimal
 from pathlib import Path
 
 import pytest
 
 from retcon.core.gates import Drift, NotNull, Rows, Unique
-from retcon.core.models import Input, Model, OnChange, Replay, Slicing
+from retcon.core.models import UNSLICED, Input, Model, OnChange, Replay, Slicing
 from retcon.errors import Problem, ProjectInvalid
 from retcon.project import queries
 from retcon.project.model_files import KnownNames, read_model
@@ -262,8 +262,32 @@ def test_a_block_without_a_query_is_refused(root: Path, end: str) -> None:
     assert problem(root, f"/* retcon\n{SLICES}\n{end}").message == "there is no query below the block"
 
 
-def test_an_empty_block_lacks_slices(root: Path) -> None:
-    assert "without `slices`" in problem(root, f"/* retcon\n*/\n{SQL}").message
+def test_a_model_without_slices_is_one_slice_that_every_change_of_its_inputs_restates(root: Path) -> None:
+    model = read(root, f"/* retcon\ninputs: {{raw.orders: {{}}}}\n*/\n{SQL}")
+    assert model.slicing == UNSLICED
+    assert model.batching.is_sliceable
+    assert model.inputs[0].on_change is OnChange.RESTATE
+
+
+def test_what_means_a_slice_is_refused_where_there_is_none(root: Path) -> None:
+    timed = problem(root, f"/* retcon\ninputs: {{raw.orders: {{time: order_date}}}}\n*/\n{SQL}")
+    assert "has a `time`, but the model isn't cut into slices" in timed.message
+    text = "/* retcon\ninputs: {raw.orders: {}}\n*/\nSELECT x FROM raw.orders WHERE d >= :start_date"
+    assert problem(root, text).message == "`:start_date` means a slice, and the model isn't cut into slices"
+
+
+@pytest.mark.parametrize(
+    ("every", "reach", "kept"),
+    [("day", "7 days", 7), ("day", "36 hours", timedelta(hours=36)), ("hour", "2 days", 48), ("week", "2 weeks", 2),
+     ("week", "10 days", timedelta(days=10)), ("month", "31 days", timedelta(days=31)), ("month", "1", 1)],
+)  # fmt: skip
+def test_a_time_that_is_a_number_of_slices_is_that_number(root: Path, every: str, reach: str, kept: object) -> None:
+    text = (
+        model_text()
+        .replace("every: day", f"every: {every}")
+        .replace("time: order_date", f"time: order_date, lookback: {reach}")
+    )
+    assert read(root, text).inputs[0].lookback == kept
 
 
 @pytest.mark.parametrize(
@@ -348,9 +372,7 @@ def test_a_wrong_line_is_told_in_words(root: Path, line: str, message: str) -> N
 @pytest.mark.parametrize(
     ("slices", "message"),
     [
-        ("slices: {by: order_date, every: hour}", "`slices.every: hour` isn't supported yet"),
-        ("slices: {by: order_date, every: month}", "`slices.every: month` isn't supported yet"),
-        ("slices: {by: order_date, every: fortnight}", "`slices.every` must be `day`"),
+        ("slices: {by: order_date, every: fortnight}", "`slices.every` must be `hour` or `day` or `week`"),
         ("slices: {by: order_date, buckets: 16}", "`slices.buckets` isn't supported yet"),
         ("slices: {every: day}", "the key `slices.by` is missing"),
         ("slices: {by: [a]}", "`slices.by` must be text, not a list"),
@@ -359,7 +381,6 @@ def test_a_wrong_line_is_told_in_words(root: Path, line: str, message: str) -> N
         ("slices: {by: order_date, start: 5}", "`slices.start` must be a date"),
         ("slices: {by: order_date, start: 2025-01-01 10:00:00}", "`slices.start` must be a date"),
         ("slices: {by: order_date, start: 2025-02-30}", "there is no 2025-02-30"),
-        ("slices:", "a model without `slices` (one slice, the whole table) isn't supported yet"),
     ],
 )
 def test_slices_that_cannot_be_are_told_in_words(root: Path, slices: str, message: str) -> None:
@@ -378,7 +399,7 @@ def test_a_start_may_be_written_as_text(root: Path) -> None:
         ("{raw.orders: {valid: {from: a, to: b}}}", "`inputs.raw.orders.valid` isn't supported yet"),
         ("{raw.orders: {tiem: order_date}}", "unknown key `inputs.raw.orders.tiem` — did you mean time?"),
         ("{raw.orders: {time: order_date, lookback: -1}}", "`inputs.raw.orders.lookback` can't be negative"),
-        ("{raw.orders: {time: order_date, lookback: 36 hours}}", "`inputs.raw.orders.lookback` must be a number"),
+        ("{raw.orders: {time: order_date, lookback: 2 months}}", "`inputs.raw.orders.lookback` can't be `2 months`"),
         ("{raw.orders: {time: order_date, lookahead: 1000000}}", "`inputs.raw.orders.lookahead` can't be more than"),
         ("{raw.orders: {lookback: 1}}", "`inputs.raw.orders` reads slices around its own, but has no `time`"),
         ("{raw.orders: {on_change: rebuild}}", "`inputs.raw.orders.on_change` must be `restate` or `ignore`"),

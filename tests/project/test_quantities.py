@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from decimal import Decimal
 
 import pytest
 
-from retcon.project.quantities import bytes_of, days_of, share_of, slices_of, unsigned_share_of
+from retcon.project.quantities import bytes_of, days_of, reach_of, share_of, unsigned_share_of
 
 
 @pytest.mark.parametrize(
@@ -23,27 +24,36 @@ def test_what_is_no_time_span_is_refused(value: object) -> None:
         days_of(value)
 
 
-@pytest.mark.parametrize(("value", "slices"), [(0, 0), (6, 6), ("7 days", 7), ("1 week", 7)])
-def test_slices_are_a_number_or_a_time_span(value: object, slices: int) -> None:
-    assert slices_of(value) == slices
+@pytest.mark.parametrize(
+    ("value", "reach"),
+    [(0, 0), (6, 6), ("7 days", timedelta(days=7)), ("1 week", timedelta(days=7)), ("36 Hours", timedelta(hours=36))],
+)
+def test_a_reach_is_a_number_of_slices_or_a_time(value: object, reach: object) -> None:
+    assert reach_of(value) == reach
 
 
-@pytest.mark.parametrize("value", [-1, "-1 day"])
+@pytest.mark.parametrize("value", ["1 month", "2 years"])
+def test_months_are_no_time_since_they_differ_in_length(value: object) -> None:
+    with pytest.raises(ValueError, match="differ in length; give days, or a number of slices"):
+        reach_of(value)
+
+
+@pytest.mark.parametrize("value", [-1, "-1 day", "-1 hours"])
 def test_nothing_reaches_back_a_negative_time(value: object) -> None:
     with pytest.raises(ValueError, match="can't be negative"):
-        slices_of(value)
+        reach_of(value)
 
 
-@pytest.mark.parametrize("value", [10**9, "101 years", "99999999999999999999 years"])
+@pytest.mark.parametrize("value", [10**9, "36501 days", "99999999999999999999 weeks"])
 def test_a_span_without_bounds_is_refused(value: object) -> None:
     with pytest.raises(ValueError, match="100 years"):
-        slices_of(value)
+        reach_of(value)
 
 
 @pytest.mark.parametrize("value", [True, 1.5, "soon", None, []])
 def test_what_is_no_number_of_slices_is_refused(value: object) -> None:
     with pytest.raises(ValueError, match="number of slices"):
-        slices_of(value)
+        reach_of(value)
 
 
 @pytest.mark.parametrize(

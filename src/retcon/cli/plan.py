@@ -68,8 +68,8 @@ def plan(
     """Plan a correction, and write the plan down for review.
 
     SELECT names the models: by name, glob (`mart.*`) or tag (`tag:finance`); `+m` adds what m reads, `m+` what reads
-    m. Dates are inclusive, and so are hours such as 2026-01-22T05 (UTC); without them each model's whole history is planned. Published models that read what
-    changes are included.
+    m. Dates are inclusive, and so are hours such as 2026-01-22T05, in UTC; without them each model's whole history is
+    planned. A range that cuts a slice is widened to whole slices. Published models that read what changes are included.
 
     The plan is printed and written to backfills/<id>.yaml. Nothing is computed and no Spark is started: `retcon apply`
     runs it.

@@ -39,7 +39,7 @@ class Interval:
     @classmethod
     def of_edges(cls, first: Edge, last: Edge) -> Interval:
         """From the first day or hour to the last, both included."""
-        return cls(first if isinstance(first, datetime) else midnight(first), after(last))
+        return cls(beginning(first), after(last))
 
     @property
     def edges(self) -> tuple[Edge, Edge]:
@@ -57,6 +57,11 @@ class Interval:
 def midnight(day: date) -> datetime:
     """The start of a day, in UTC."""
     return datetime(day.year, day.month, day.day, tzinfo=UTC)
+
+
+def beginning(edge: Edge) -> datetime:
+    """The start of a day or hour."""
+    return edge if isinstance(edge, datetime) else midnight(edge)
 
 
 def after(edge: Edge) -> datetime:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from retcon.core.graphs import Graph
-from retcon.core.intervals import Edge, Interval, after, edge_text, midnight
+from retcon.core.intervals import Edge, Interval, after, beginning, edge_text, midnight
 from retcon.core.models import Input, Model, OnChange, reach_text
 from retcon.core.plans import Origin, Outside, PlannedInput, PlannedModel, Role
 from retcon.core.projects import Limits, Source
@@ -71,8 +71,8 @@ def reading_of(i: Input, reader: Cut, graph: Graph, facts: TableFacts | None) ->
 def asked_interval(start: Edge, end: Edge, now: datetime) -> Interval:
     """The interval of two inclusive dates or hours; refused when it is empty or hasn't begun."""
     first, last = edge_text(start), edge_text(end)
-    begins, ends = (Interval.of_edges(edge, edge).start for edge in (start, end))
-    if after(end) <= begins:
+    begins, ends = beginning(start), beginning(end)
+    if ends < begins and after(end) <= begins:
         raise BadArguments(
             f"--end {last} is before --start {first}", next=f"swap them: --start {last} --end {first} (both included)"
         )
@@ -93,7 +93,7 @@ def asked_or_default(
         return asked_interval(start or end or now.date(), end or start or now.date(), now) if start or end else None
     first = start or default_start(model, graph, world)
     last = end or default_end(model, graph, world, now)
-    if not (start and end) and after(last) <= Interval.of_edges(first, first).start:
+    if not (start and end) and after(last) <= beginning(first):
         begins = f"--start is {edge_text(first)}" if start else f"its history begins on {edge_text(first)}"
         ends = f"--end is {edge_text(last)}" if end else f"its inputs hold nothing after {edge_text(last)}"
         raise Refused(

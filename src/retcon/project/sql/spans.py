@@ -32,7 +32,8 @@ class Gap:
 
 @dataclass(frozen=True, kw_only=True)
 class Span:
-    """The days, counted from a slice's first and from its last, for which a relation holds every row that it would hold over all of history.
+    """The days, counted from a slice's first and from its last, for which a relation holds every row that it would hold
+    over all of history.
 
     The claim is about the rows whose day, in some column, lies within the span. It holds for whatever set of slices is
     read, as long as this slice is among them; so where the span holds the slice itself, a wave and a slice agree.
