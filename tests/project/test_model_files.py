@@ -11,6 +11,7 @@ import pytest
 
 from retcon.core.gates import Drift, NotNull, Rows, Unique
 from retcon.core.models import UNSLICED, Input, Model, OnChange, Replay, Slicing
+from retcon.core.slices import Buckets
 from retcon.errors import Problem, ProjectInvalid
 from retcon.project import queries
 from retcon.project.model_files import KnownNames, read_model
@@ -373,7 +374,7 @@ def test_a_wrong_line_is_told_in_words(root: Path, line: str, message: str) -> N
     ("slices", "message"),
     [
         ("slices: {by: order_date, every: fortnight}", "`slices.every` must be `hour` or `day` or `week`"),
-        ("slices: {by: order_date, buckets: 16}", "`slices.buckets` isn't supported yet"),
+        ("slices: {by: order_date, buckets: 0}", "`slices.buckets` must be"),
         ("slices: {every: day}", "the key `slices.by` is missing"),
         ("slices: {by: [a]}", "`slices.by` must be text, not a list"),
         ("slices: day", "`slices` must be a mapping of `key: value`, not text"),
@@ -385,6 +386,56 @@ def test_a_wrong_line_is_told_in_words(root: Path, line: str, message: str) -> N
 )
 def test_slices_that_cannot_be_are_told_in_words(root: Path, slices: str, message: str) -> None:
     assert problem(root, model_text().replace(SLICES, slices)).message.startswith(message)
+
+
+BUCKETS = """\
+/* retcon
+slices: {by: customer_id, buckets: 32}
+inputs: {raw.orders: {key: customer_id}, raw.rates: {}}
+*/
+SELECT o.customer_id, max(r.rate) AS rate FROM raw.orders o JOIN raw.rates r ON r.currency = o.currency GROUP BY 1
+"""
+
+
+def test_buckets_read_their_share_of_the_inputs_that_carry_the_entity(root: Path) -> None:
+    model = read(root, BUCKETS)
+    assert model.grain == Buckets(32)
+    orders, rates = model.inputs
+    assert (orders.column(model.grain), rates.column(model.grain)) == ("customer_id", None)
+    assert (orders.on_change, rates.on_change) == (OnChange.RESTATE, OnChange.IGNORE)
+    assert model.batching.is_sliceable
+    assert read(root, BUCKETS.replace("32", "16")).fingerprint != model.fingerprint
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("{key: customer_id}", "{key: customer_id, time: d}", "has a `time`, but the model isn't cut by time"),
+        ("{key: customer_id}", "{}", "no input says in which column it carries the entity"),
+        ("buckets: 32", "buckets: 32, every: day", "goes with slices of time"),
+        ("buckets: 32", "buckets: 32, start: 2025-01-01", "goes with slices of time"),
+        ("GROUP BY 1", "WHERE o.d >= :start_date GROUP BY 1", "`:start_date` means a slice"),
+    ],
+)
+def test_what_buckets_have_no_use_for_is_told(root: Path, old: str, new: str, message: str) -> None:
+    assert message in problem(root, BUCKETS.replace(old, new)).message
+
+
+@pytest.mark.parametrize(
+    ("sql", "why"),
+    [
+        ("SELECT customer_id, sum(amount) OVER () AS total FROM raw.orders", "customer_id"),
+        ("SELECT upper(customer_id) AS customer_id FROM raw.orders", "isn't, unchanged, the key of a scoped input"),
+        ("SELECT CAST(customer_id AS DATE) AS customer_id FROM raw.orders", "isn't, unchanged, the key"),
+        ("SELECT date_trunc('hour', customer_id) AS customer_id FROM raw.orders GROUP BY 1", "customer_id"),
+        ("SELECT customer_id + 1 AS customer_id FROM raw.orders", "isn't, unchanged, the key"),
+    ],
+)
+def test_buckets_go_one_by_one_where_the_entity_is_not_kept_apart(root: Path, sql: str, why: str) -> None:
+    text = BUCKETS.partition("*/")[0].replace(", raw.rates: {}", "") + "*/\n" + sql
+    batching = read(root, text).batching
+    assert not batching.is_sliceable
+    assert why in "; ".join(batching.reasons)
 
 
 def test_a_start_may_be_written_as_text(root: Path) -> None:
