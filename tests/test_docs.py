@@ -184,7 +184,6 @@ def test_no_key_is_in_the_reference_that_isnt_there(page: str, shape: type[BaseM
 
 REFUSED = {
     "`strategy`": [{"strategy": "merge"}, {"strategy": "full"}],
-    "`slices.every`": [{"slices": {"by": "d", "every": every}} for every in ("hour", "week", "month", "year")],
     "`slices.buckets`": [{"slices": {"by": "d", "buckets": 4}}],
     "`inputs.NAME.as_of`": [{"inputs": {"raw.orders": {"as_of": "slice"}}}],
     "`inputs.NAME.valid`": [{"inputs": {"raw.orders": {"valid": {"from": "a", "to": "b"}}}}],

@@ -308,6 +308,13 @@ def test_a_month_is_missing_each_missing_day_but_those_that_are_not_over() -> No
     assert share.open == SliceSet.parse(Grain.MONTH, "2026-03")
 
 
+def test_a_day_that_is_not_over_excuses_no_month_of_its_source() -> None:
+    seen = world(source("date", "month"), SliceSet.parse(Grain.DAY, "2026-02-01..2026-02-28"))
+    model = cut("m.d", Grain.DAY, an_input("raw.s", "t"))
+    share = planned(model, SliceSet.parse(Grain.DAY, "2026-02-28..2026-03-20"), seen)
+    assert share.inputs[0].missing == SliceSet.parse(Grain.MONTH, "2026-03")
+
+
 def test_without_dates_a_month_is_planned_when_its_days_are_there_up_to_now() -> None:
     model = cut("m.m", Grain.MONTH, an_input("raw.s", "t"))
     for held, first, last in (

@@ -427,8 +427,8 @@ def test_slices_of_one_big_file_are_not_read_one_by_one() -> None:
 
 def a_share(name: str = "m.m", **i: object) -> PlannedModel:
     read = PlannedInput(
-        name="raw.a", table="raw.a", origin=Origin.SOURCE, slices=days("2026-01-01..2026-01-09"), snapshot_id=1, files=1,
-        rows=10, bytes=1000, content="c", missing=of(),
+        name="raw.a", table="raw.a", origin=Origin.SOURCE, slices=days("2026-01-01..2026-01-09"), snapshot_id=1,
+        files=1, rows=10, bytes=1000, content="c", missing=of(),
     )  # fmt: skip
     return PlannedModel(
         name=name, role=Role.SELECTED, slices=days("2026-01-01..2026-01-09"), waves=(), open=of(), is_new=False,

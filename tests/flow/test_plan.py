@@ -327,3 +327,58 @@ def test_ten_thousand_slices_can_be_planned(workshop: Workshop) -> None:
     assert len(share(plan, "mart.b").waves) == 667
     assert reading(plan, "mart.a", "raw.s").files == 10_006
     assert from_document(to_document(plan)) == plan
+
+
+# ── several grains ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def months(workshop: Workshop) -> Workshop:
+    """A day model over a source by day, a month model over it, and a whole table over that."""
+    workshop.lake.by_day("raw.s", "2025-12-01..2026-01-21")
+    workshop.model("mart.a")
+    monthly = "SELECT trunc(d, 'MM') AS m, sum(n) AS n FROM mart.a GROUP BY 1"
+    workshop.model("mart.m", "mart.a: {time: d}", monthly, slices="by: m, every: month")
+    path = workshop.root / "models" / "mart" / "z.sql"
+    path.write_text("/* retcon\ninputs: {mart.m: {}}\n*/\nSELECT sum(n) AS n FROM mart.m\n")
+    return workshop
+
+
+def test_each_selected_model_gets_the_slices_of_its_own_grain_and_widening_is_noted(workshop: Workshop) -> None:
+    plan = months(workshop).plan("mart.*", start="2025-12-10", end="2026-01-15", allow_missing_source=True)
+    assert scope(plan) == {"mart.a": "2025-12-10..2026-01-15", "mart.m": "2025-12..2026-01", "mart.z": "all"}
+    assert (plan.request.start, plan.request.end) == ("2025-12-10", "2026-01-15")
+    assert plan.interval == Interval.of_days(date(2025, 12, 1), date(2026, 1, 31))
+    assert "mart.m: 2025-12-10..2026-01-15 widened to 2025-12..2026-01" in plan.notes
+    read = reading(plan, "mart.m", "mart.a")
+    assert read.slices == days("2025-12-01..2026-01-31")
+    assert read.missing == days("2025-12-01..2025-12-09, 2026-01-16..2026-01-21")
+    assert reading(plan, "mart.z", "mart.m").slices is None
+    assert from_document(to_document(plan)) == plan
+
+
+def test_without_dates_each_model_has_its_own_history_and_what_is_not_cut_has_all_of_it(workshop: Workshop) -> None:
+    plan = months(workshop).plan("mart.*")
+    assert scope(plan) == {"mart.a": "2025-12-01..2026-01-21", "mart.m": "2025-12..2026-01", "mart.z": "all"}
+    assert share(plan, "mart.m").open.text == "2026-01"
+    assert not [i.missing for model in plan.models for i in model.inputs if i.missing]
+
+
+def test_a_whole_table_alone_is_planned_without_dates(workshop: Workshop) -> None:
+    workshop.lake.by_day("raw.s", "2026-01-01..2026-01-20")
+    path = workshop.root / "models" / "mart" / "z.sql"
+    path.parent.mkdir(parents=True)
+    path.write_text("/* retcon\ninputs: {raw.s: {}}\n*/\nSELECT count(*) AS n FROM raw.s\n")
+    plan = workshop.plan("mart.z")
+    assert scope(plan) == {"mart.z": "all"}
+    assert (plan.interval, plan.request.start, plan.request.end) == (None, None, None)
+    assert (reading(plan, "mart.z", "raw.s").rows, share(plan, "mart.z").open.text) == (20, "")
+    assert from_document(to_document(plan)) == plan
+
+
+def test_hours_of_a_table_whose_column_is_a_date_are_refused_with_both_named(workshop: Workshop) -> None:
+    workshop.shop()
+    workshop.publish_by_hand("mart.a", "2026-01-03")
+    workshop.model("mart.a", slices="by: d, every: hour")
+    refused = refusal(workshop, "mart.a", start="2026-01-03")
+    assert refused.message == "mart.a: a slice is an hour of d, which is a DATE and tells no hours"
+    assert "every: day" in refused.next

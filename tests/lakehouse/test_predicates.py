@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from retcon.core.slices import Grain, SliceSet
-from retcon.lakehouse.predicates import balanced, slice_predicate
+from retcon.core.slices import WHOLE, Grain, Slice, SliceSet
+from retcon.lakehouse.predicates import balanced, slice_at, slice_predicate
 
 DAY = Grain.DAY
 FIRST, LAST = DAY.ordinal(date(1, 1, 2)), DAY.ordinal(date(9999, 12, 30))
@@ -150,3 +150,36 @@ def test_the_evaluator_of_these_tests_tells_right_from_wrong() -> None:
     day = datetime(2026, 1, 1).date()
     moments = [(day + timedelta(days=n)).isoformat() for n in range(3)]
     assert rows_where("(`d` >= DATE '2026-01-02' AND `d` < DATE '2026-01-03')", moments) == ["2026-01-02"]
+
+
+@pytest.mark.parametrize("kind", ["date", "timestamp", "timestamp_ntz"])
+@given(
+    grain=st.sampled_from(Grain),
+    hours=st.sets(st.integers(-5000, 5000), min_size=1, max_size=5),
+    others=st.sets(st.integers(-6000, 6000), max_size=20),
+)
+@settings(deadline=None, max_examples=60)
+def test_a_predicate_of_any_grain_holds_for_exactly_the_moments_of_the_slices(
+    kind: str, grain: Grain, hours: set[int], others: set[int]
+) -> None:
+    slices = SliceSet.of(grain, map(grain.holding, hours))
+    # By the hour, a date is read as a whole.
+    held = slices.recut(Grain.DAY) if kind == "date" and grain is Grain.HOUR else slices
+    edges = {edge + more for first, last in slices.hours() for edge in (first, last) for more in (-1, 0, 1)}
+    moments: dict[str, bool] = {}
+    for hour in sorted(edges | others):
+        start = Grain.HOUR.start(hour)
+        if kind == "date":
+            moments[start.date().isoformat()] = Slice.of(held.grain, start.date()) in held  # type: ignore[arg-type]
+        else:
+            for moment in (start, start + timedelta(minutes=59, seconds=59)):
+                moments[f"{moment:%Y-%m-%d %H:%M:%S}"] = Slice.of(grain, moment) in slices
+    found = rows_where(slice_predicate("d", kind, slices), list(moments))
+    assert found == [text for text, is_in in moments.items() if is_in]
+
+
+def test_a_table_that_is_not_cut_is_read_as_it_is() -> None:
+    assert slice_predicate(None, "date", SliceSet(WHOLE, (0,))) == "true"
+    assert slice_predicate(None, "date", SliceSet(WHOLE)) == "false"
+    assert slice_at(WHOLE, 0) == Slice(WHOLE, 0)
+    assert slice_at(DAY, date(1970, 1, 3)) == Slice(DAY, 2)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -16,37 +18,9 @@ from tests.shops import Shop
 
 pytestmark = pytest.mark.spark
 
-CLICKS = """\
-/* retcon
-slices: {by: ts, every: hour}
-inputs: {raw.clicks: {time: ts}}
-allow_empty: true
-gates: [{drift: {metric: sum(n), within: 1000%}}, {unique: [ts, page]}]
-*/
-SELECT date_trunc('HOUR', ts) AS ts, page, count(*) AS n FROM raw.clicks GROUP BY date_trunc('HOUR', ts), page
-"""
-DAILY = """\
-/* retcon
-slices: {by: day, every: day}
-inputs: {mart.hourly: {time: ts, lookback: 2 hours}}
-allow_empty: true
-*/
-SELECT CAST(ts AS DATE) AS day, page, sum(n) AS n FROM mart.hourly GROUP BY CAST(ts AS DATE), page
-"""
-MONTHLY = """\
-/* retcon
-slices: {by: month, every: month}
-inputs: {mart.daily: {time: day}}
-*/
-SELECT trunc(day, 'MM') AS month, sum(n) AS n, count(DISTINCT day) AS days FROM mart.daily GROUP BY trunc(day, 'MM')
-"""
-TOTALS = """\
-/* retcon
-inputs: {mart.monthly: {}}
-gates: [{unique: [month]}, {rows: {min: 1}}]
-*/
-SELECT month, n, sum(n) OVER (ORDER BY month) AS so_far FROM mart.monthly
-"""
+PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "hours-weeks-months.md"
+NAMES = ("mart.clicks_hourly", "mart.clicks_daily", "mart.clicks_monthly", "mart.clicks_so_far")
+"""The models of that page, in its order."""
 FIRST, LAST = datetime(2024, 2, 27, tzinfo=UTC), datetime(2024, 4, 2, 23, tzinfo=UTC)
 """A leap day, and the night in which Berlin leaves out an hour."""
 
@@ -61,8 +35,8 @@ def clicks(shop: Shop) -> Shop:
     """A source of clicks, one each third hour, not partitioned at all."""
     shop.now = datetime(2024, 4, 10, 12, tzinfo=UTC)
     shop.remove("mart.orders_usd", "mart.revenue")
-    for name, text in (("hourly", CLICKS), ("daily", DAILY), ("monthly", MONTHLY), ("totals", TOTALS)):
-        shop.write(f"mart.{name}", text)
+    for name, text in zip(NAMES, re.findall(r"```sql\n(.*?)```", PAGE.read_text(), re.DOTALL), strict=True):
+        shop.write(name, text)
     shop.sql("CREATE NAMESPACE IF NOT EXISTS raw")
     shop.sql("CREATE TABLE raw.clicks (ts TIMESTAMP, page STRING) USING iceberg PARTITIONED BY (days(ts))")
     insert(shop, moments())
@@ -83,40 +57,42 @@ def test_hours_days_months_and_a_whole_table_are_corrected_together(clicks: Shop
     ask: dict[str, Any] = {"start": "2024-02-27", "end": "2024-04-02", "allow_missing_source": True}
     plan = shop.plan("mart.*", **ask)
     assert {m.name: m.slices.text for m in plan.models} == {
-        "mart.hourly": "2024-02-27T00..2024-04-02T23",
-        "mart.daily": "2024-02-27..2024-04-02",
-        "mart.monthly": "2024-02..2024-04",
-        "mart.totals": "all",
+        "mart.clicks_hourly": "2024-02-27T00..2024-04-02T23",
+        "mart.clicks_daily": "2024-02-27..2024-04-02",
+        "mart.clicks_monthly": "2024-02..2024-04",
+        "mart.clicks_so_far": "all",
     }
-    assert "mart.monthly: 2024-02-27..2024-04-02 widened to 2024-02..2024-04" in plan.notes
+    assert "mart.clicks_monthly: 2024-02-27..2024-04-02 widened to 2024-02..2024-04" in plan.notes
     assert not any(m.one_by_one for m in plan.models)
     shop.apply(plan)
     hourly = Counter((t.replace(minute=0, tzinfo=None), f"p{t.hour % 2}") for t in times)
-    assert shop.rows("SELECT CAST(ts AS TIMESTAMP_NTZ), page, n FROM mart.hourly") == Counter(
+    assert shop.rows("SELECT CAST(hour AS TIMESTAMP_NTZ), page, clicks FROM mart.clicks_hourly") == Counter(
         (ts, page, n) for (ts, page), n in hourly.items()
     )
     daily = Counter((t.date(), f"p{t.hour % 2}") for t in times)
-    assert shop.rows("SELECT * FROM mart.daily") == Counter((d, page, n) for (d, page), n in daily.items())
-    assert dict(shop.sql("SELECT month, n FROM mart.monthly")) == by_month(times)
+    assert shop.rows("SELECT * FROM mart.clicks_daily") == Counter((d, page, n) for (d, page), n in daily.items())
+    assert dict(shop.sql("SELECT month, clicks FROM mart.clicks_monthly")) == by_month(times)
     days = Counter(date(d.year, d.month, 1) for d in {t.date() for t in times})
-    assert dict(shop.sql("SELECT month, days FROM mart.monthly")) == dict(days)
-    assert max(so_far for _, _, so_far in shop.sql("SELECT * FROM mart.totals")) == len(times)
+    assert dict(shop.sql("SELECT month, days FROM mart.clicks_monthly")) == dict(days)
+    assert max(so_far for _, _, so_far in shop.sql("SELECT * FROM mart.clicks_so_far")) == len(times)
 
     # A late hour of the last February day reaches its day, its month, and the whole table; nothing else.
     late = datetime(2024, 2, 29, 23, 59, tzinfo=UTC)
     insert(shop, [late])
-    assert {m.name: m.slices.text for m in shop.plan("mart.hourly", start="2024-02-29", end="2024-02-29").models} == {
-        "mart.hourly": "2024-02-29T00..2024-02-29T23",
-        "mart.daily": "2024-02-29..2024-03-01",
-        "mart.monthly": "2024-02..2024-03",
-        "mart.totals": "all",
+    assert {
+        m.name: m.slices.text for m in shop.plan("mart.clicks_hourly", start="2024-02-29", end="2024-02-29").models
+    } == {
+        "mart.clicks_hourly": "2024-02-29T00..2024-02-29T23",
+        "mart.clicks_daily": "2024-02-29",
+        "mart.clicks_monthly": "2024-02..2024-03",
+        "mart.clicks_so_far": "all",
     }
-    run = shop.backfill("mart.hourly", start="2024-02-29", end="2024-02-29")
-    assert dict(shop.sql("SELECT month, n FROM mart.monthly")) == by_month([*times, late])
+    run = shop.backfill("mart.clicks_hourly", start="2024-02-29", end="2024-02-29")
+    assert dict(shop.sql("SELECT month, clicks FROM mart.clicks_monthly")) == by_month([*times, late])
     consumed = {(c.model, c.slice): c.content for c in shop.workspace.ledger.consumption(run.id)}
-    assert ("mart.totals", "all") in consumed
+    assert ("mart.clicks_so_far", "all") in consumed
     shop.rollback(run)
-    assert dict(shop.sql("SELECT month, n FROM mart.monthly")) == by_month(times)
+    assert dict(shop.sql("SELECT month, clicks FROM mart.clicks_monthly")) == by_month(times)
 
 
 KINDS = {"DATE": "DATE '{:%Y-%m-%d}'", "TIMESTAMP": "TIMESTAMP '{:%Y-%m-%d %H:%M:%S} UTC'",

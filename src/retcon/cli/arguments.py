@@ -21,7 +21,11 @@ ProjectFolder = Annotated[
 Json = Annotated[
     bool, typer.Option("--json", help="Write one JSON document to stdout; everything else goes to stderr.")
 ]
-Start = Annotated[str | None, typer.Option("-s", "--start", metavar="DATE", help="First day, YYYY-MM-DD, included.")]
-End = Annotated[str | None, typer.Option("-e", "--end", metavar="DATE", help="Last day, YYYY-MM-DD, included.")]
+Start = Annotated[
+    str | None, typer.Option("-s", "--start", metavar="DATE", help="First day (or hour, YYYY-MM-DDTHH), included.")
+]
+End = Annotated[
+    str | None, typer.Option("-e", "--end", metavar="DATE", help="Last day (or hour, YYYY-MM-DDTHH), included.")
+]
 RunId = Annotated[str, typer.Argument(metavar="RUN", hidden=True)]
 RunOrModel = Annotated[str, typer.Argument(metavar="RUN|MODEL", hidden=True)]

@@ -136,7 +136,7 @@ def default_end(model: Model, graph: Graph, world: World, now: datetime) -> Edge
     for i, natural, hours in _held(model, graph, world):
         held = i.held_until(grain, hours[-1][1])
         # A slice that isn't over waits for nothing but what isn't over either.
-        is_up_to_date = natural is not grain and natural.holding(hours[-1][1]) >= natural.ordinal(now) - 1
+        is_up_to_date = natural.is_shorter(grain) and natural.holding(hours[-1][1]) >= natural.ordinal(now) - 1
         edges.append(max(held, running) if is_up_to_date and not i.lookahead else held)
     if not edges:
         raise _untold(model, "ends", "--end")
@@ -345,7 +345,8 @@ def _missing(i: Input, reading: Reading, reads: SliceSet, wanted: Wanted, scope:
 
 def _not_due(natural: Grain, wanted: Wanted) -> SliceSet:
     """Parts of slices that aren't over which aren't over themselves: nobody can have them yet."""
-    if natural == wanted.slices.grain or not wanted.open:
+    cut = wanted.slices.grain
+    if isinstance(cut, Whole) or not natural.is_shorter(cut) or not wanted.open:
         return SliceSet(natural)
     running = natural.ordinal(wanted.now)
     return SliceSet(natural, tuple(o for o in wanted.open.recut(natural).ordinals if o >= running))

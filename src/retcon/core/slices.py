@@ -91,6 +91,9 @@ class Grain(StrEnum):
     def noun(self) -> str:
         return f"an {self.value}" if self is Grain.HOUR else f"a {self.value}"
 
+    def is_shorter(self, than: Grain) -> bool:
+        return list(Grain).index(self) < list(Grain).index(than)
+
     def divides(self, other: Grain) -> bool:
         """Is every slice of the other grain made of whole slices of this one?"""
         return other in _MADE_OF[self]

@@ -125,8 +125,11 @@ class Staging:
 
 
 def _fits_in_memory(job: Job) -> bool:
-    """May a file be held open per slice? That saves sorting the rows, and holds what is written in memory."""
-    return job.bytes is not None and job.bytes <= _SMALL_WAVE and len(job.slices) <= _FEW_FILES
+    """May a file be held open per partition? That saves sorting the rows, and holds what is written in memory."""
+    cut = job.slices.grain
+    # A table that was there may be cut finer than its slices; by days, as a rule.
+    partitions = job.slices.recut(Grain.DAY) if isinstance(cut, Grain) and cut is not Grain.HOUR else job.slices
+    return job.bytes is not None and job.bytes <= _SMALL_WAVE and len(partitions) <= _FEW_FILES
 
 
 def _partitioning(job: Job, frame: DataFrame) -> str:
@@ -151,7 +154,8 @@ def confined(frame: DataFrame, job: Job) -> DataFrame:
     """The result held to its wave: cut down where more was read than the wave, else a row outside is an error."""
     by = job.model.slicing.by
     if by is None:
-        return frame
+        # A writer analyses the text of an untouched query again, when its views are gone.
+        return frame.select("*")
     wave = wave_of(frame, job)
     if job.filters_output:
         frame = frame.filter(f"({wave}) OR {quoted(by)} IS NULL")
