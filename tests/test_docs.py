@@ -183,8 +183,7 @@ def test_no_key_is_in_the_reference_that_isnt_there(page: str, shape: type[BaseM
 
 
 REFUSED = {
-    "`strategy`": [{"strategy": "merge"}, {"strategy": "full"}],
-    "`slices.buckets`": [{"slices": {"by": "d", "buckets": 4}}],
+    "`strategy`": [{"strategy": "full"}],
     "`inputs.NAME.as_of`": [{"inputs": {"raw.orders": {"as_of": "slice"}}}],
     "`inputs.NAME.valid`": [{"inputs": {"raw.orders": {"valid": {"from": "a", "to": "b"}}}}],
     "`replay.order`": [{"replay": {"order": "sequential"}}],
@@ -205,7 +204,15 @@ def test_keys_that_the_reference_calls_refused_are_and_no_others() -> None:
 
 def gate_kinds() -> list[str]:
     declared = [next(f.default for f in fields(kind) if f.name == "kind") for kind in get_args(gates.Gate)]
-    return [*declared, *gate_entries._LATER, gates.SCHEMA, gates.OUTSIDE_SCOPE, gates.EMPTY, gates.PARITY]
+    return [
+        *declared,
+        *gate_entries._LATER,
+        gates.SCHEMA,
+        gates.OUTSIDE_SCOPE,
+        gates.EMPTY,
+        gates.PARITY,
+        gates.OTHER_KEYS,
+    ]
 
 
 @pytest.mark.parametrize("kind", gate_kinds())
@@ -226,7 +233,13 @@ def test_every_key_of_a_gate_is_in_the_reference() -> None:
 def test_the_reference_says_which_gates_can_be_overridden() -> None:
     rows = re.findall(r"^\| `(\w+)` \|.*\| (yes|no)\b[^|]*\|$", (REFERENCE / "gates.md").read_text(), re.MULTILINE)
     assert {gate for gate, answer in rows if answer == "no"} == gates.NEVER_OVERRIDDEN
-    assert {gate for gate, _ in rows} == {gates.SCHEMA, gates.OUTSIDE_SCOPE, gates.EMPTY, gates.PARITY}
+    assert {gate for gate, _ in rows} == {
+        gates.SCHEMA,
+        gates.OUTSIDE_SCOPE,
+        gates.EMPTY,
+        gates.PARITY,
+        gates.OTHER_KEYS,
+    }
 
 
 @pytest.mark.parametrize("table", list(METADATA.tables))

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from retcon.core.gates import Drift, NotNull, Rows, Unique
-from retcon.core.models import UNSLICED, Input, Model, OnChange, Replay, Slicing
+from retcon.core.models import UNSLICED, Input, Model, OnChange, Replay, Slicing, Strategy
 from retcon.core.slices import Buckets
 from retcon.errors import Problem, ProjectInvalid
 from retcon.project import queries
@@ -296,7 +296,8 @@ def test_a_time_that_is_a_number_of_slices_is_that_number(root: Path, every: str
     [
         ("gatez: []", "unknown key `gatez` — did you mean gates?"),
         ("replay: {waves: 3}", "unknown key `replay.waves` — did you mean wave?"),
-        ("strategy: merge", "`strategy: merge` isn't supported yet"),
+        ("strategy: merge", "`strategy: merge` needs the model's `key`"),
+        ("strategy: merge\nkey: [currency]", "`strategy: merge`: order_date, by which the slices go, isn't in `key`"),
         ("strategy: full", "`strategy: full` isn't supported yet"),
         ("strategy: replce", "`strategy` must be `replace`"),
         ("strategy: [x]", "`strategy` must be `replace`"),
@@ -407,12 +408,27 @@ def test_buckets_read_their_share_of_the_inputs_that_carry_the_entity(root: Path
     assert read(root, BUCKETS.replace("32", "16")).fingerprint != model.fingerprint
 
 
+def test_the_key_is_part_of_the_code_where_rows_are_merged_by_it(root: Path) -> None:
+    merged = model_text("strategy: merge\nkey: [order_date, currency]")
+    assert read(root, merged).strategy is Strategy.MERGE
+    assert read(root, merged).fingerprint != read(root, merged.replace(", currency]", "]")).fingerprint
+    assert read(root, model_text("key: [order_date]")).fingerprint == read(root, model_text("key: []")).fingerprint
+
+
+def test_entities_are_kept_apart_where_the_query_carries_their_key_throughout(root: Path) -> None:
+    kept = read(root, BUCKETS).entity
+    assert kept.is_kept_apart
+    assert kept.columns == {"customer_id"}
+    lost = read(root, BUCKETS.replace("max(r.rate)", "max(r.rate) / sum(max(r.rate)) OVER ()")).entity
+    assert not lost.is_kept_apart
+
+
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
         ("{key: customer_id}", "{key: customer_id, time: d}", "has a `time`, but the model isn't cut by time"),
         ("{key: customer_id}", "{}", "no input says in which column it carries the entity"),
-        ("buckets: 32", "buckets: 32, every: day", "goes with slices of time"),
+        ("buckets: 32", "buckets: 32, every: day", "`slices.every` goes with slices of time"),
         ("buckets: 32", "buckets: 32, start: 2025-01-01", "goes with slices of time"),
         ("GROUP BY 1", "WHERE o.d >= :start_date GROUP BY 1", "`:start_date` means a slice"),
     ],

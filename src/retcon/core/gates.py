@@ -11,7 +11,9 @@ from retcon.core.measures import SliceMeasure, TableMeasures
 from retcon.core.slices import Slice
 
 SCHEMA, OUTSIDE_SCOPE, PARITY, EMPTY = "schema", "outside_scope", "parity", "empty"
-NEVER_OVERRIDDEN = frozenset({SCHEMA, OUTSIDE_SCOPE, EMPTY})
+OTHER_KEYS = "other_keys"
+"""Only where a plan is about some keys."""
+NEVER_OVERRIDDEN = frozenset({SCHEMA, OUTSIDE_SCOPE, EMPTY, OTHER_KEYS})
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from retcon.core.gates import Metric
+from retcon.core.keys import Keys
 from retcon.core.measures import SliceMeasure
 from retcon.core.models import Model
 from retcon.core.runs import RunTable, StagedSlice
@@ -36,6 +37,17 @@ class Read:
 
 
 @dataclass(frozen=True, kw_only=True)
+class KeyedRows:
+    """Some keys, in the type of a table's column, by which only their rows are computed."""
+
+    keys: Keys
+    type: str
+    """Of the column in the table: keys are compared in it."""
+    path: str
+    """The file that holds them, where they are many."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Job:
     """The computation of some slices of one model."""
 
@@ -47,6 +59,10 @@ class Job:
     parameters: Mapping[str, object]
     bytes: int | None = None
     """What it reads, where that is known."""
+    keyed: KeyedRows | None = None
+    """Only the rows of these keys are computed."""
+    carried: Read | None = None
+    """The slices as they were when the run began, where rows that aren't computed stay."""
 
     @property
     def filters_output(self) -> bool:

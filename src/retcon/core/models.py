@@ -7,7 +7,7 @@ from datetime import date, timedelta
 from enum import StrEnum
 
 from retcon.core.gates import EMPTY, OUTSIDE_SCOPE, PARITY, SCHEMA, Gate
-from retcon.core.queries import Batching, Query
+from retcon.core.queries import Batching, Entity, Query
 from retcon.core.slices import WHOLE, Buckets, Cut, Grain, SliceSet
 
 Reach = int | timedelta
@@ -21,6 +21,14 @@ class OnChange(StrEnum):
 
     RESTATE = "restate"
     IGNORE = "ignore"
+
+
+class Strategy(StrEnum):
+    """What a computed slice does to the one that is there."""
+
+    REPLACE = "replace"
+    MERGE = "merge"
+    """A row takes the place of the one with the same key; rows with other keys stay."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,6 +154,8 @@ class Model:
     inputs: tuple[Input, ...]
     fingerprint: str
     """Of the normalised SQL and the keys that change results; not of comments, gates or descriptions."""
+    strategy: Strategy = Strategy.REPLACE
+    entity: Entity = field(default_factory=Entity)
     key: tuple[str, ...] = ()
     columns: tuple[tuple[str, str], ...] = ()
     after: tuple[str, ...] = ()

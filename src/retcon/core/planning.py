@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Hashable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
+from retcon.core.gates import OTHER_KEYS
 from retcon.core.graphs import Graph
 from retcon.core.intervals import Edge, Interval, after, beginning, edge_text, midnight
+from retcon.core.keys import Keys, Neighbours, why_widened
 from retcon.core.models import Input, Model, OnChange, reach_text
 from retcon.core.plans import Origin, Outside, PlannedInput, PlannedModel, Role
 from retcon.core.projects import Limits, Source
@@ -25,6 +27,10 @@ class Scope:
     slices: Mapping[str, SliceSet]
     selected: frozenset[str]
     outside: tuple[Outside, ...] = ()
+    keyed: frozenset[str] = frozenset()
+    """Models of which only the rows of the plan's keys are recomputed."""
+    widened: Mapping[str, str] = field(default_factory=dict)
+    """Why whole slices of the others are, though the plan is about some keys."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -189,6 +195,20 @@ def spread(
     return Scope(slices=slices, selected=frozenset(asked), outside=tuple(outside))
 
 
+def narrowed_to(column: str, scope: Scope, graph: Graph) -> Scope:
+    """The scope with the models of which the rows of some keys can be recomputed by themselves."""
+    keyed: set[str] = set()
+    widened: dict[str, str] = {}
+    for name in (name for name in graph.order if name in scope.slices):
+        around = Neighbours(keyed=frozenset(keyed), whole=frozenset(widened))
+        why = why_widened(graph.models[name], column, around)
+        if why:
+            widened[name] = why
+        else:
+            keyed.add(name)
+    return replace(scope, keyed=frozenset(keyed), widened=widened)
+
+
 def _readers(
     model: Model, slices: Mapping[str, SliceSet], shown: SliceSet, on_change: OnChange, graph: Graph
 ) -> SliceSet:
@@ -254,7 +274,8 @@ def plan_model(model: Model, scope: Scope, graph: Graph, world: World, now: date
             _plan_input(i, readings[i.name], Wanted(slices=slices, open=still_open, now=now), scope, graph, world)
             for i in model.inputs
         ),
-        gates=model.gate_names,
+        gates=(*model.gate_names, *((OTHER_KEYS,) if model.name in scope.keyed else ())),
+        is_keyed=model.name in scope.keyed,
         consumers=model.consumers,
         one_by_one=one_by_one,
     )
@@ -346,7 +367,7 @@ def _missing(i: Input, reading: Reading, reads: SliceSet, wanted: Wanted, scope:
 def _not_due(natural: Grain, wanted: Wanted) -> SliceSet:
     """Parts of slices that aren't over which aren't over themselves: nobody can have them yet."""
     cut = wanted.slices.grain
-    if isinstance(cut, Whole) or not natural.is_shorter(cut) or not wanted.open:
+    if not isinstance(cut, Grain) or not natural.is_shorter(cut) or not wanted.open:
         return SliceSet(natural)
     running = natural.ordinal(wanted.now)
     return SliceSet(natural, tuple(o for o in wanted.open.recut(natural).ordinals if o >= running))
@@ -457,6 +478,21 @@ def _widened_reads(model: Model, planned: PlannedInput) -> Iterable[str]:
         is_whole = grain is Grain.HOUR or (grain is Grain.DAY and days == int(days)) or not days
         if not is_whole:
             yield f"{model.name} reads {i.table} {reach_text(reach)} {way}: widened to each whole {grain}"
+
+
+def keys_notes(keys: Keys, scope: Scope, left_out: Mapping[str, SliceSet]) -> tuple[str, ...]:
+    """What a plan about some keys does where."""
+    notes: list[str] = []
+    for name, slices in scope.slices.items():
+        if name in scope.keyed:
+            whose = f"{keys.count:,} keys of {keys.column}" if keys.count != 1 else f"one key of {keys.column}"
+            notes.append(f"{name}: rows of {whose} are recomputed in {slices.text}; all others are carried over")
+        else:
+            notes.append(f"{name}: whole slices are recomputed: {scope.widened[name]}")
+    for name, slices in left_out.items():
+        if slices:
+            notes.append(f"{name}: {_abridged(slices)} left out: never published, so there are no keys to correct")
+    return tuple(notes)
 
 
 def plan_id(now: datetime, model: Model, suffix: str) -> str:

@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import Any
 
 from retcon.core.intervals import Interval
+from retcon.core.keys import Keys, keys_from
 from retcon.core.slices import Cut, SliceSet, cut_of
 
 Document = dict[str, Any]
@@ -85,6 +86,8 @@ class PlannedModel:
     consumers: tuple[str, ...]
     one_by_one: tuple[str, ...] = ()
     """Why its slices are computed one by one."""
+    is_keyed: bool = False
+    """Only the rows of the plan's keys are recomputed, the others are carried over."""
 
     def input(self, name: str) -> PlannedInput:
         return next(i for i in self.inputs if i.name == name)
@@ -127,6 +130,8 @@ class Plan:
     settings: str
     limits: Mapping[str, int]
     notes: tuple[str, ...] = ()
+    keys: Keys | None = None
+    """The entities that it is about; None: all of them."""
 
     @property
     def branch(self) -> str:
@@ -207,6 +212,7 @@ def to_document(plan: Plan) -> Document:
             "input_bytes": plan.bytes,
         },
         "limits": dict(plan.limits),
+        **({} if plan.keys is None else {"keys": plan.keys.document()}),
         "settings": plan.settings,
         "models": [_model_document(model) for model in plan.models],
         "outside": [{"model": o.model, "why": o.why} for o in plan.outside],
@@ -227,6 +233,7 @@ def _model_document(model: PlannedModel) -> Document:
         "new": model.is_new,
         "code": model.fingerprint,
         "one_by_one": list(model.one_by_one),
+        **({"keyed": True} if model.is_keyed else {}),
         "gates": list(model.gates),
         "consumers": list(model.consumers),
         "inputs": [_input_document(i) for i in model.inputs],
@@ -267,6 +274,7 @@ def from_document(document: Mapping[str, Any]) -> Plan:
         settings=document["settings"],
         limits=document["limits"],
         notes=tuple(document["notes"]),
+        keys=keys_from(document["keys"]) if "keys" in document else None,
     )
 
 
@@ -295,6 +303,7 @@ def _model_from(document: Mapping[str, Any]) -> PlannedModel:
         is_new=document["new"],
         fingerprint=document["code"],
         one_by_one=tuple(document["one_by_one"]),
+        is_keyed=document.get("keyed", False),
         gates=tuple(document["gates"]),
         consumers=tuple(document["consumers"]),
         inputs=tuple(_input_from(i, grain) for i in document["inputs"]),

@@ -30,7 +30,8 @@ def consumed_by(run: Run, context: Context) -> tuple[Consumed, ...]:
             for slice in planned.slices:
                 job = SliceSet(slice.grain, (slice.ordinal,))
                 read_now = read_of(i, job, resolution_of(planned.input(i.name)), snapshots)
-                content = _content(read_now, known.get(i.name), context)
+                # Rows of other keys were made of what their own runs read: no one content tells what the slice holds.
+                content = f"keys:{run.id}" if planned.is_keyed else _content(read_now, known.get(i.name), context)
                 found.append(
                     Consumed(
                         model=planned.name,

@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from pathlib import Path
 
-from retcon.core.jobs import Job, Read, WaveTarget
-from retcon.core.models import Input, Model
+from retcon.core.jobs import Job, KeyedRows, Read, WaveTarget
+from retcon.core.keys import keys_file
+from retcon.core.models import Input, Model, Strategy
 from retcon.core.plans import PlannedInput, PlannedModel
 from retcon.core.projects import Project
 from retcon.core.runs import Event, Run
 from retcon.core.slices import Buckets, Cut, Grain, SliceSet
 from retcon.core.tables import TableContents
+from retcon.errors import Refused
 from retcon.flow.ports import Clock, Ledger, Tables, Warehouse, Watch
 
 
@@ -75,7 +78,35 @@ def job_of(
             for i in model.inputs
         },
         parameters=parameters_of(slices, context.project.settings.params, run_ts=_run_ts(run)),
+        keyed=keyed_rows(run, planned, context),
+        carried=_carried(run, planned, slices, context),
     )
+
+
+def _carried(run: Run, planned: PlannedModel, slices: SliceSet, context: Context) -> Read | None:
+    """What of the slices there may be kept; before the tables are opened, nothing is known of it."""
+    model, table = context.model(planned), run.tables.get(planned.name)
+    if table is None or not (planned.is_keyed or model.strategy is Strategy.MERGE):
+        return None
+    by = model.slicing.by
+    return Read(table=planned.name, snapshot_id=table.base_snapshot, by=by, slices=None if by is None else slices)
+
+
+def keyed_rows(run: Run, planned: PlannedModel, context: Context) -> KeyedRows | None:
+    """The keys whose rows are computed, where the plan is about some; None: all rows are."""
+    keys = run.plan.keys if planned.is_keyed and planned.name in run.tables else None
+    facts = context.tables.facts(planned.name) if keys is not None else None
+    if keys is None or facts is None:
+        return None
+    column = facts.column(keys.column)
+    if column is None:
+        raise Refused(
+            f"{planned.name} has no column {keys.column} any more",
+            state="nothing was staged; production is untouched",
+            next=f"`retcon plan --refresh backfills/{run.id}.yaml` plans it anew",
+        )
+    path = Path(context.project.settings.root) / keys_file(run.id)
+    return KeyedRows(keys=keys, type=column.type, path=str(path))
 
 
 def _bucketed_as(model: Model, context: Context) -> str | None:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
 from retcon.core.intervals import Edge, Interval, edge_text
+from retcon.core.keys import Keys, is_value_of, require_few
 from retcon.core.models import Model
 from retcon.core.planning import (
+    Scope,
     World,
     asked_or_default,
+    keys_notes,
     merged_limits,
+    narrowed_to,
     notes_of,
     plan_id,
     plan_model,
@@ -50,6 +54,7 @@ class Ask:
     allow_missing_source: bool = False
     wave: int | None = None
     refreshes: str | None = None
+    keys: Keys | None = None
 
 
 class Planner:
@@ -76,9 +81,7 @@ class Planner:
         asked = self._asked(ask, selected, world)
         hulls = [slices.hull() for _, slices in asked.values() if isinstance(slices.grain, Grain)]
         interval = _around(hulls)
-        scope = spread(
-            graph, {name: slices for name, (_, slices) in asked.items()}, world.published, downstream=ask.downstream
-        )
+        scope, left_out = self._scope(ask, {name: slices for name, (_, slices) in asked.items()}, world)
         require_slices(scope, self._project.settings.limits)
         if scope.slices.keys() != set(selected):
             self._require_readable(tuple(scope.slices), world)
@@ -113,8 +116,45 @@ class Planner:
             outside=scope.outside,
             settings=self._project.settings.fingerprint,
             limits=merged_limits(self._project.settings.limits),
-            notes=(*widened_notes(ranges), *notes_of(models, graph, interval, world)),
+            notes=(
+                *widened_notes(ranges),
+                *(keys_notes(ask.keys, scope, left_out) if ask.keys is not None else ()),
+                *notes_of(models, graph, interval, world),
+            ),
+            keys=ask.keys,
         )
+
+    def _scope(self, ask: Ask, asked: Mapping[str, SliceSet], world: World) -> tuple[Scope, Mapping[str, SliceSet]]:
+        """The asked slices and what reads them; of keys, only what was published, and what that leaves out."""
+        graph = self._project.graph
+        scope = spread(graph, asked, world.published, downstream=ask.downstream)
+        if ask.keys is None:
+            return scope, {}
+        require_few(ask.keys, self._project.settings.limits.keys)
+        keyed = narrowed_to(ask.keys.column, scope, graph).keyed
+        there = {name: world.published.get(name, SliceSet(graph.models[name].grain)) for name in asked}
+        kept = {name: slices & there[name] if name in keyed else slices for name, slices in asked.items()}
+        for name in (name for name, slices in kept.items() if not slices):
+            raise Refused(
+                f"{name}: nothing of {asked[name].text} was ever published, so there are no keys to correct",
+                state="no plan was written",
+                next="plan it without keys",
+            )
+        self._require_typed(ask.keys, keyed, world)
+        narrowed = spread(graph, kept, world.published, downstream=ask.downstream)
+        return narrowed_to(ask.keys.column, narrowed, graph), {name: asked[name] - kept[name] for name in asked}
+
+    def _require_typed(self, keys: Keys, keyed: Collection[str], world: World) -> None:
+        """Keys that the table's column can't hold are no keys."""
+        for name in sorted(keyed):
+            facts = world.facts.get(name)
+            column = facts.column(keys.column) if facts is not None else None
+            wrong = [value for value in keys.values if column is not None and not is_value_of(value, column.type)]
+            if wrong and column is not None:
+                raise BadArguments(
+                    f"--keys: {wrong[0]!r} is no {column.type}, which {name}.{column.name} is",
+                    next="write them as the table has them",
+                )
 
     def _asked(self, ask: Ask, selected: Sequence[str], world: World) -> dict[str, tuple[Interval | None, SliceSet]]:
         """The range and slices of each model; where a date is left out, each model's own history decides."""

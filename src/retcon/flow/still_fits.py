@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from retcon.core.gates import OTHER_KEYS
 from retcon.core.planning import not_made_here
 from retcon.core.plans import Origin, Plan, PlannedInput
 from retcon.core.projects import Project
@@ -22,7 +23,8 @@ def require_unchanged_code(plan: Plan, project: Project) -> None:
     ]
     for planned in plan.models:
         model = project.graph.models.get(planned.name)
-        gone = [name for name in planned.gates if model is not None and name not in model.gate_names]
+        known = (*model.gate_names, OTHER_KEYS) if model is not None else planned.gates
+        gone = [name for name in planned.gates if name not in known]
         if gone:
             changed.append(f"the gates of {planned.name} ({', '.join(gone)} left out)")
     if plan.settings != project.settings.fingerprint:

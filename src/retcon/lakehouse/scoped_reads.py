@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
-from retcon.core.jobs import Job, Read
-from retcon.core.queries import patched, quoted_name
+from retcon.core.jobs import Job, KeyedRows, Read
+from retcon.core.queries import patched, quoted, quoted_name, text_literal
 from retcon.core.schemas import TIME_TYPES
 from retcon.core.slices import Grain
 from retcon.errors import Refused
@@ -19,6 +21,7 @@ from retcon.lakehouse.sessions import first_line
 MARK = "retcon"
 """Every scoped read carries this option; after analysis a read without it is refused."""
 
+_KEY = "__retcon_key"
 _HARMLESS = ("OneRowRelation", "LocalRelation", "Range", "CTERelationRef")
 
 
@@ -43,13 +46,28 @@ class ScopedReads:
         kind = self._type_of(frame, read)
         return frame.filter(slice_predicate(read.by, kind, read.slices, bucketed_as=read.bucketed_as))
 
+    def of_keys(self, frame: DataFrame, column: str, keyed: KeyedRows, *, others: bool = False) -> DataFrame:
+        """The rows of the keys, or (with those without a key) of all others: few by a list, many by a join."""
+        value = f"CAST({quoted(column)} AS {keyed.type})"
+        if keyed.keys.values:
+            listed = ", ".join(f"CAST({text_literal(each)} AS {keyed.type})" for each in keyed.keys.values)
+            among = f"{value} IN ({listed})"
+            return frame.filter(f"NOT coalesce({among}, false)" if others else among)
+        reader = self._spark.read.option(MARK, "1").schema("k STRING").option("mode", "FAILFAST")
+        keys = reader.json(Path(keyed.path).as_uri()).select(F.expr(f"CAST(k AS {keyed.type})").alias(_KEY))
+        return frame.join(keys, F.expr(f"{value} = {_KEY}"), "left_anti" if others else "left_semi")
+
     def compute(self, job: Job) -> DataFrame:
         """The model's query over its scoped inputs, as the author wrote it."""
         views: dict[str, str] = {}
+        by_key = {i.name: i.key for i in job.model.inputs}
         try:
             for number, (name, read) in enumerate(sorted(job.reads.items())):
                 views[name] = f"{MARK}_{job.name}_{number}"
-                self.frame(read).createOrReplaceTempView(f"`{views[name]}`")
+                frame, key = self.frame(read), by_key[name]
+                if job.keyed is not None and key is not None:
+                    frame = self.of_keys(frame, key, job.keyed)
+                frame.createOrReplaceTempView(f"`{views[name]}`")
             text = patched(job.model.query, views)
             wanted = {key: value for key, value in job.parameters.items() if key in job.model.query.parameters}
             frame = self._spark.sql(text, args=dict(wanted))
@@ -92,6 +110,7 @@ def _require_marks(frame: DataFrame, job: Job) -> None:
     for leaf in _leaves(frame):
         kind = leaf.getClass().getSimpleName()
         is_scoped = kind == "DataSourceV2Relation" and leaf.options().get(MARK) == "1"
+        is_scoped = is_scoped or (kind == "LogicalRelation" and _is_marked_file(leaf))
         if not is_scoped and kind not in _HARMLESS:
             name = leaf.name() if kind == "DataSourceV2Relation" else leaf.simpleString(80)
             raise Refused(
@@ -99,6 +118,12 @@ def _require_marks(frame: DataFrame, job: Job) -> None:
                 state="nothing was staged for this model; production is untouched",
                 next="declare it under `inputs:` and name it plainly in FROM or JOIN (no views, paths or functions)",
             )
+
+
+def _is_marked_file(leaf: Any) -> bool:
+    """Is it a file that retcon reads itself, such as that of a plan's keys?"""
+    relation = leaf.relation()
+    return bool(relation.getClass().getSimpleName() == "HadoopFsRelation" and relation.options().contains(MARK))
 
 
 def _leaves(frame: DataFrame) -> Iterator[Any]:

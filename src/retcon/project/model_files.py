@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from retcon.core.gates import Gate, Metric, NotNull, Unique
-from retcon.core.models import Input, Model, Reach, Slicing, reach_text
+from retcon.core.models import Input, Model, Reach, Slicing, Strategy, reach_text
 from retcon.core.queries import Batching, Query
 from retcon.core.slices import Buckets
 from retcon.core.suggestions import did_you_mean
@@ -150,6 +150,7 @@ def _model(header: _Header, file: _ModelFile, known: KnownNames, reader: SqlRead
     keys, problems = header.keys, header.problems
     slicing = keys.slicing()
     inputs = keys.declared_inputs(problems, model=header.name)
+    keys.check_strategy(problems)
     if reader is None:
         return _outline(header, file, slicing, inputs)
     gates = read_gates(keys.gates, key=keys.key, problems=problems, read_metric=reader.read_metric)
@@ -164,6 +165,7 @@ def _model(header: _Header, file: _ModelFile, known: KnownNames, reader: SqlRead
         _outline(header, file, slicing, inputs),
         query=read.query,
         batching=read.batching,
+        entity=read.entity,
         fingerprint=_fingerprint(keys, inputs, slicing, read.normalised),
         gates=gates,
     )
@@ -180,6 +182,7 @@ def _outline(header: _Header, file: _ModelFile, slicing: Slicing, inputs: tuple[
         slicing=slicing,
         inputs=inputs,
         fingerprint="",
+        strategy=Strategy(keys.strategy),
         key=tuple(keys.key),
         columns=tuple(keys.columns.items()),
         after=tuple(keys.after),
@@ -276,7 +279,7 @@ def _columns_meant(keys: ModelKeys, gates: Sequence[Gate]) -> Iterator[tuple[Pla
 
 
 def _fingerprint(keys: ModelKeys, inputs: Sequence[Input], slicing: Slicing, normalised: str) -> str:
-    """Of what changes results. `key` isn't in it: while whole slices are replaced, only gates ask for it."""
+    """Of what changes results. `key` is only where rows are merged by it: else none but gates ask for it."""
     return fingerprint(
         {
             "sql": normalised,
@@ -295,6 +298,7 @@ def _fingerprint(keys: ModelKeys, inputs: Sequence[Input], slicing: Slicing, nor
             "columns": list(keys.columns.items()),
             "volatile": sorted(keys.volatile),
             "strategy": keys.strategy,
+            **({"key": keys.key} if keys.strategy == Strategy.MERGE else {}),
         }
     )
 

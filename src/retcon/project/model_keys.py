@@ -9,7 +9,7 @@ from typing import Annotated
 
 from pydantic import BeforeValidator, Field
 
-from retcon.core.models import UNSLICED, Input, OnChange, Reach, Replay, Slicing
+from retcon.core.models import UNSLICED, Input, OnChange, Reach, Replay, Slicing, Strategy
 from retcon.core.slices import Buckets, Cut, Grain, Whole
 from retcon.project import names
 from retcon.project.quantities import days_of, reach_of
@@ -18,7 +18,7 @@ from retcon.project.shapes import Objection, Problems, Shape, TableName, Text, T
 _MOST_BUCKETS = 10_000
 _HOURS = {Grain.HOUR: 1, Grain.DAY: 24, Grain.WEEK: 7 * 24}
 """Of the grains whose slices are all equally long."""
-_OTHER_STRATEGIES = dict.fromkeys(("merge", "full"), "leave it out: whole slices are replaced")
+_OTHER_STRATEGIES = {"full": "leave it out: whole slices are replaced"}
 
 
 def _day(value: object) -> object:
@@ -146,7 +146,7 @@ class ModelKeys(Shape):
     slices: SlicesKeys | None = None
     strategy: Annotated[
         str,
-        one_of("replace", later=_OTHER_STRATEGIES),
+        one_of(*Strategy, later=_OTHER_STRATEGIES),
     ] = "replace"
     key: Texts = Field(default_factory=list)
     columns: dict[Text, Text] = Field(default_factory=dict)
@@ -166,16 +166,36 @@ class ModelKeys(Shape):
         """How the history is cut; a model that says nothing is one slice."""
         return UNSLICED if self.slices is None else self.slices.slicing()
 
+    def check_strategy(self, problems: Problems) -> None:
+        """Rows are merged by a key that ties them to their slice: else one could leave a row behind in another."""
+        if self.strategy != Strategy.MERGE:
+            return
+        by = self.slicing().by
+        if not self.key:
+            problems.add(
+                ("strategy",), "`strategy: merge` needs the model's `key`", remedy="name the columns: `key: […]`"
+            )
+        elif by is not None and by.casefold() not in {column.casefold() for column in self.key}:
+            problems.add(
+                ("strategy",),
+                f"`strategy: merge`: {by}, by which the slices go, isn't in `key`, so a row that moves to another slice "
+                "would leave the old one behind",
+                remedy=f"cut it by its key, `slices: {{by: {self.key[0]}, buckets: 32}}`, or leave `slices` out",
+            )
+
     def declared_inputs(self, problems: Problems, *, model: str) -> tuple[Input, ...]:
         """The inputs in the order of the file."""
         inputs: list[Input] = []
         every = self.slicing().every
         for key, remedy in self.slices.contradictions() if self.slices is not None else ():
-            problems.add(("slices", key), "goes with slices of time, and `buckets` aren't", remedy=remedy)
+            problems.add(
+                ("slices", key), f"`slices.{key}` goes with slices of time, and `buckets` aren't", remedy=remedy
+            )
         if isinstance(every, Buckets) and not any(keys.key for keys in self.inputs.values()):
             problems.add(
                 ("slices", "buckets"),
-                "no input says in which column it carries the entity, so no bucket could be computed by itself",
+                "`slices.buckets`: no input says in which column it carries the entity, so no bucket could be computed "
+                "by itself",
                 remedy="name it: `inputs: {some.table: {key: …}}`",
             )
         for name, keys in self.inputs.items():

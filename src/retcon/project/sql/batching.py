@@ -17,6 +17,7 @@ from itertools import count
 from sqlglot import exp
 
 from retcon.core.models import Reach, Slicing
+from retcon.core.queries import Entity
 from retcon.core.slices import Buckets, Grain, Whole
 from retcon.project.sql.clauses import InnerQuery, grouping_sets, inner_queries, leaf_selects, own_nodes, range_reach
 from retcon.project.sql.columns import (
@@ -73,6 +74,18 @@ def judge_batching(statement: Statement, readings: Readings, slicing: Slicing, *
         lack = f"isn't, unchanged, the {kind} of a scoped input" if span.is_empty else "lies outside of the slice"
         findings.reasons.append(f"the slice column {slicing.by} {lack}")
     return Judgement(reasons=tuple(dict.fromkeys(findings.reasons)), problems=tuple(findings.problems))
+
+
+def judge_entity(statement: Statement, readings: Readings) -> Entity:
+    """Whether the rows of some entities come out the same without those of others, by the SQL alone."""
+    findings = Findings(statement=statement)
+    judge = _Judge(readings=readings, findings=findings, calendar=KEYS)
+    relation = judge.query(statement.tree, None)
+    overlooked = [r for r in readings.found if r.input.time is not None and id(r.table) not in judge.followed]
+    for reading in () if findings.reasons else overlooked:
+        findings.because(reading.input.table, reading.table, "stands where it isn't followed")
+    columns = frozenset(name for name, span in relation.days.items() if span.holds_slice)
+    return Entity(columns=columns, reasons=tuple(dict.fromkeys(findings.reasons)))
 
 
 @dataclass(kw_only=True)
