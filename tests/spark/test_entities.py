@@ -168,7 +168,7 @@ def test_only_the_rows_of_the_keys_are_recomputed_and_all_others_are_carried_ove
     assert shop.rows(f"SELECT * FROM mart.orders_usd WHERE {ours}") == shop.rows(
         f"SELECT * FROM ({REPAIRED}) WHERE {ours}"
     )
-    others = f"SELECT * FROM mart.orders_usd %s WHERE {ours} IS NOT TRUE"
+    others = f"SELECT * FROM mart.orders_usd %s WHERE ({ours}) IS NOT TRUE"
     assert shop.rows(others % "") == shop.rows(others % f"VERSION AS OF 'retcon_before_{run.id}'")
     assert shop.production("mart.orders_usd") != before
     assert shop.production("mart.revenue") == shop.rows(DOWNSTREAM)

@@ -64,6 +64,3 @@ def _later_model_keys(model: Model) -> Iterator[tuple[str, str]]:
         yield "replay.deep", replay.deep
     if model.samples:
         yield "samples", "true"
-    for i in model.inputs:
-        if i.key:
-            yield f"inputs.{i.name}.key", i.key

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 from pyspark.errors import AnalysisException, ParseException
@@ -54,7 +54,7 @@ class ScopedReads:
             among = f"{value} IN ({listed})"
             return frame.filter(f"NOT coalesce({among}, false)" if others else among)
         reader = self._spark.read.option(MARK, "1").schema("k STRING").option("mode", "FAILFAST")
-        keys = reader.json(Path(keyed.path).as_uri()).select(F.expr(f"CAST(k AS {keyed.type})").alias(_KEY))
+        keys = reader.json(_local(keyed.path)).select(F.expr(f"CAST(k AS {keyed.type})").alias(_KEY))
         return frame.join(keys, F.expr(f"{value} = {_KEY}"), "left_anti" if others else "left_semi")
 
     def compute(self, job: Job) -> DataFrame:
@@ -97,6 +97,11 @@ class ScopedReads:
                 next="name another column as this input's `time`, or leave it out to read the table whole",
             )
         return kind
+
+
+def _local(path: str) -> str:
+    """A path of this machine as Spark reads it: not percent-encoded, and without meaning in it."""
+    return "file://" + re.sub(r"([*?\[\]{}\\])", r"\\\1", path)
 
 
 def type_of(frame: DataFrame, column: str | None) -> str | None:

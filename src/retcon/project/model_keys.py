@@ -178,8 +178,8 @@ class ModelKeys(Shape):
         elif by is not None and by.casefold() not in {column.casefold() for column in self.key}:
             problems.add(
                 ("strategy",),
-                f"`strategy: merge`: {by}, by which the slices go, isn't in `key`, so a row that moves to another slice "
-                "would leave the old one behind",
+                f"`strategy: merge`: {by}, by which the slices go, isn't in `key`, so a row that moves to another "
+                "slice would leave the old one behind",
                 remedy=f"cut it by its key, `slices: {{by: {self.key[0]}, buckets: 32}}`, or leave `slices` out",
             )
 
