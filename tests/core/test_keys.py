@@ -50,10 +50,17 @@ def test_what_reads_whole_slices_is_recomputed_in_whole_slices_too() -> None:
     scope = narrowed_to("id", scope_of("m.a", "m.b", "m.c", "m.d", "m.e"), graph)
     assert scope.keyed == {"m.a", "m.b"}
     assert scope.widened["m.d"] == "whole slices of m.c are recomputed, which it reads"
-    assert scope.widened["m.e"] == "it reads m.b without a `key`"
+    assert scope.widened["m.e"] == "it reads m.b without `key: id`"
     notes = keys_notes(Keys(column="id", count=2, values=("1", "2")), scope, {"m.a": days("2026-01-04")})
     assert notes[0] == "m.a: rows of 2 keys of id are recomputed in 2026-01-01..2026-01-03; all others are carried over"
     assert notes[-1].startswith("m.a: 2026-01-04 (1 slices) left out: never published")
+
+
+def test_what_knows_the_rows_of_a_keyed_model_by_another_column_is_recomputed_in_whole_slices() -> None:
+    graph = a_graph(carrying("m.a", "raw.s"), carrying("m.b", "m.a", key="buyer"), carrying("m.c", "m.a", key="ID"))
+    scope = narrowed_to("id", scope_of("m.a", "m.b", "m.c"), graph)
+    assert scope.keyed == {"m.a", "m.c"}
+    assert scope.widened["m.b"] == "it reads m.a without `key: id`"
 
 
 def test_keys_are_listed_by_their_column() -> None:

@@ -273,7 +273,10 @@ def test_the_page_about_entities_does_what_it_says(shop: Shop) -> None:
     before = shop.production("mart.customers")
     shop.sql("INSERT INTO raw.orders VALUES (900, 17, 5), (901, 18, 5)")
     keys = shop.workspace.listed_keys("customer_id=17,42").keys
-    shop.apply(shop.plan("mart.customers", keys=keys, dates=False))
+    plan = shop.plan("mart.customers", keys=keys, dates=False)
+    hashed = shop.sql("SELECT DISTINCT system.bucket(8, id) FROM range(50) WHERE id IN (17, 42) ORDER BY 1")
+    assert plan.models[0].slices.ordinals == tuple(bucket for (bucket,) in hashed)
+    shop.apply(plan)
     assert shop.production("mart.customers") - before == shop.rows(f"{recomputed} HAVING customer_id = 17")
     with pytest.raises(BadArguments, match="'c17' is no bigint"):
         shop.plan("mart.customers", keys=shop.workspace.listed_keys("customer_id=c17").keys, dates=False)

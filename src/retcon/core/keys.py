@@ -93,6 +93,7 @@ def why_widened(model: Model, column: str, around: Neighbours) -> str:
     for i in model.inputs:
         if i.table in around.whole:
             return f"whole slices of {i.table} are recomputed, which it reads"
-        if i.table in around.keyed and i.key is None:
-            return f"it reads {i.table} without a `key`"
+        if i.table in around.keyed and (i.key is None or i.key.casefold() != column.casefold()):
+            # Of that table, rows of these keys change; whoever knows them by another column can't tell which.
+            return f"it reads {i.table} without `key: {column}`"
     return ""

@@ -30,7 +30,7 @@ from retcon.core.planning import (
 from retcon.core.plans import Plan, Request
 from retcon.core.projects import Project
 from retcon.core.schemas import require_same_hashes, require_table_fits, require_time_columns
-from retcon.core.slices import WHOLE, Cut, Grain, SliceSet
+from retcon.core.slices import WHOLE, Buckets, Cut, Grain, SliceSet
 from retcon.core.suggestions import nearest
 from retcon.core.tables import TableContents
 from retcon.errors import BadArguments, Problem, ProjectInvalid, Refused
@@ -134,15 +134,26 @@ class Planner:
         keyed = narrowed_to(ask.keys.column, scope, graph).keyed
         there = {name: world.published.get(name, SliceSet(graph.models[name].grain)) for name in asked}
         kept = {name: slices & there[name] if name in keyed else slices for name, slices in asked.items()}
-        for name in (name for name, slices in kept.items() if not slices):
+        left_out = {name: asked[name] - kept[name] for name in asked}
+        self._require_typed(ask.keys, keyed, world)
+        held = {name: self._holding(ask.keys, name, kept[name]) if name in keyed else kept[name] for name in kept}
+        for name in (name for name, slices in held.items() if not slices):
             raise Refused(
-                f"{name}: nothing of {asked[name].text} was ever published, so there are no keys to correct",
+                f"{name}: nothing of {asked[name].text} that could hold these keys was ever published",
                 state="no plan was written",
                 next="plan it without keys",
             )
-        self._require_typed(ask.keys, keyed, world)
-        narrowed = spread(graph, kept, world.published, downstream=ask.downstream)
-        return narrowed_to(ask.keys.column, narrowed, graph), {name: asked[name] - kept[name] for name in asked}
+        narrowed = spread(graph, held, world.published, downstream=ask.downstream)
+        return narrowed_to(ask.keys.column, narrowed, graph), left_out
+
+    def _holding(self, keys: Keys, name: str, slices: SliceSet) -> SliceSet:
+        """The slices in which the keys can be: of buckets of the same column, their own; else any."""
+        by = self._project.graph.models[name].slicing.by
+        is_told = by is not None and by.casefold() == keys.column.casefold() and keys.values
+        if not is_told or not isinstance(slices.grain, Buckets):
+            return slices
+        found = self._tables.buckets_of(name, keys.column, slices.grain.number, keys.values)
+        return slices if found is None else SliceSet.of(slices.grain, found & set(slices.ordinals))
 
     def _require_typed(self, keys: Keys, keyed: Collection[str], world: World) -> None:
         """Keys that the table's column can't hold are no keys."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +26,12 @@ from pyiceberg.typedef import Identifier
 from pyiceberg.types import (
     DateType,
     IcebergType,
+    IntegerType,
     ListType,
+    LongType,
     MapType,
     NestedField,
+    StringType,
     StructType,
     TimestampType,
     TimestamptzType,
@@ -143,6 +146,22 @@ class IcebergMetadata:
                 else:
                     ordinals.update(range(file.first, file.last + 1))
         return Changed(slices=SliceSet.of(grain, ordinals), everything=everything)
+
+    def buckets_of(self, name: str, column: str, number: int, texts: Sequence[str]) -> frozenset[int] | None:
+        """The buckets of these values of a column, as text; None where only Spark could read them."""
+        table = self._load(name)
+        fields = table.schema().fields if table is not None else ()
+        kind = next((field.field_type for field in fields if field.name.lower() == column.lower()), None)
+        values: Sequence[Any]
+        match kind:
+            case IntegerType() | LongType():
+                values = [int(text) for text in texts]
+            case StringType():
+                values = texts
+            case _:
+                return None
+        hashed = BucketTransform[Any](number).transform(kind)
+        return frozenset(found for value in values if (found := hashed(value)) is not None)
 
     def commits_after(self, name: str, snapshot_id: int | None) -> list[str]:
         """What landed on main after this snapshot, newest first, as people can read it."""
