@@ -75,9 +75,10 @@ def _rendering(workspace: Workspace, model: Model, slices: SliceSet) -> Renderin
     inputs: list[RenderedInput] = []
     for i in model.inputs:
         reading = reading_of(i, model.grain, graph, facts[i.table])
-        snapshot = _then(found, waves[0], workspace.clock()) if i.at_slice_end and (found := facts[i.table]) else None
+        by, found = i.column(model.grain), facts[i.table]
+        snapshot = _then(found, waves[0], workspace.clock()) if i.at_slice_end and found is not None else None
         read = read_of(i, waves[0], reading.resolution if reading else None, snapshot or snapshots[i.table])
-        column = found.column(i.time) if i.time and (found := facts[i.table]) is not None else None
+        column = found.column(by) if by is not None and found is not None else None
         inputs.append(
             RenderedInput(
                 input=i,
@@ -125,6 +126,6 @@ def _view_name(i: Input) -> str:
 
 
 def _filter(read: Read, type: str) -> str | None:
-    if read.time is None or read.slices is None:
+    if read.by is None or read.slices is None:
         return None
-    return slice_predicate(read.time, type, read.slices)
+    return slice_predicate(read.by, type, read.slices, bucketed_as=read.bucketed_as)

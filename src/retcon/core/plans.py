@@ -12,6 +12,7 @@ from typing import Any
 
 from retcon.core.evolution import SchemaChange, change_document, change_from
 from retcon.core.intervals import Interval
+from retcon.core.keys import Keys, keys_from
 from retcon.core.models import Order
 from retcon.core.slices import Cut, SliceSet, cut_of
 
@@ -115,6 +116,8 @@ class PlannedModel:
     """Why its slices are computed one by one."""
     changes: tuple[SchemaChange, ...] = ()
     """Of the table's columns, made before the first wave."""
+    is_keyed: bool = False
+    """Only the rows of the plan's keys are recomputed, the others are carried over."""
 
     def input(self, name: str) -> PlannedInput:
         return next(i for i in self.inputs if i.name == name)
@@ -157,6 +160,8 @@ class Plan:
     settings: str
     limits: Mapping[str, int]
     notes: tuple[str, ...] = ()
+    keys: Keys | None = None
+    """The entities that it is about; None: all of them."""
 
     @property
     def branch(self) -> str:
@@ -242,6 +247,7 @@ def to_document(plan: Plan) -> Document:
             "input_bytes": plan.bytes,
         },
         "limits": dict(plan.limits),
+        **({} if plan.keys is None else {"keys": plan.keys.document()}),
         "settings": plan.settings,
         "models": [_model_document(model) for model in plan.models],
         "outside": [{"model": o.model, "why": o.why} for o in plan.outside],
@@ -264,6 +270,7 @@ def _model_document(model: PlannedModel) -> Document:
         "order": model.order.value,
         "one_by_one": list(model.one_by_one),
         "columns": [change_document(change) for change in model.changes],
+        **({"keyed": True} if model.is_keyed else {}),
         "gates": list(model.gates),
         "consumers": list(model.consumers),
         "inputs": [_input_document(i) for i in model.inputs],
@@ -307,6 +314,7 @@ def from_document(document: Mapping[str, Any]) -> Plan:
         settings=document["settings"],
         limits=document["limits"],
         notes=tuple(document["notes"]),
+        keys=keys_from(document["keys"]) if "keys" in document else None,
     )
 
 
@@ -339,6 +347,7 @@ def _model_from(document: Mapping[str, Any]) -> PlannedModel:
         one_by_one=tuple(document["one_by_one"]),
         # Plans of before columns could change have none.
         changes=tuple(change_from(change) for change in document.get("columns", ())),
+        is_keyed=document.get("keyed", False),
         gates=tuple(document["gates"]),
         consumers=tuple(document["consumers"]),
         inputs=tuple(_input_from(i, grain) for i in document["inputs"]),

@@ -10,6 +10,7 @@ from decimal import Decimal
 
 from retcon.core.gates import (
     EMPTY,
+    OTHER_KEYS,
     OUTSIDE_SCOPE,
     PARITY,
     SCHEMA,
@@ -23,14 +24,14 @@ from retcon.core.gates import (
     metrics_of,
     not_null_columns,
 )
-from retcon.core.jobs import MeasureRequest
+from retcon.core.jobs import KeyedRows, MeasureRequest
 from retcon.core.measures import SliceMeasure, TableMeasures
 from retcon.core.models import Model
 from retcon.core.plans import PlannedModel
 from retcon.core.runs import Judged, ProvenSlice, ProvingBegan, Run, RunTable
 from retcon.core.slices import Slice, SliceSet
 from retcon.errors import Refused
-from retcon.flow.context import Context, job_of
+from retcon.flow.context import Context, job_of, keyed_rows
 from retcon.flow.ports import Progress
 from retcon.flow.standing import standing_at
 
@@ -141,6 +142,9 @@ def _always_on(
     table = run.tables[planned.name]
     verdicts = [_schema(planned, table, context), _outside_scope(planned, request, table, context)]
     verdicts.append(_empty(request.model, staged))
+    keyed = keyed_rows(run, planned, context)
+    if keyed is not None:
+        verdicts.append(_other_keys(request, keyed, context))
     if not request.model.nondeterministic:
         verdicts.append(_parity(run, planned, request, staged, context))
     return verdicts
@@ -186,6 +190,15 @@ def _empty(model: Model, staged: TableMeasures) -> Verdict:
         Finding(slice=slice.label, text="no rows; `allow_empty: true` would let it be emptied") for slice in refused
     ]
     return _verdict(model.name, EMPTY, summary, findings)
+
+
+def _other_keys(request: MeasureRequest, keyed: KeyedRows, context: Context) -> Verdict:
+    """What isn't about the plan's keys is, row for row, what it was when the run began."""
+    findings = [
+        Finding(slice=slice.label, text="rows of other keys changed")
+        for slice in context.warehouse.others_changed(request, keyed)
+    ]
+    return _verdict(request.model.name, OTHER_KEYS, "the rows of all other keys are as they were", findings)
 
 
 def _parity(
