@@ -13,8 +13,9 @@ from rich.text import Text
 
 from retcon.cli.figures import NONE, counted
 from retcon.cli.views.parts import QUIET, STRONG, WARN, command, facts, indented, name, section, stack, table, title
-from retcon.core.models import Input, Model, reach_text
+from retcon.core.models import Input, Model, Strategy, reach_text
 from retcon.core.projects import Project
+from retcon.core.slices import Buckets, Cut
 
 if TYPE_CHECKING:
     from retcon.lakehouse.samples import Samples
@@ -58,7 +59,7 @@ def _model_block(number: int, model: Model) -> RenderableType:
     line = Text.assemble(
         (f"{number}. ", QUIET), (model.name, STRONG), f"  {slicing_text(model)}, ", batching_text(model)
     )
-    pairs: list[tuple[str, RenderableType]] = [("reads", stack(map(input_text, model.inputs)))]
+    pairs: list[tuple[str, RenderableType]] = [("reads", stack(input_text(i, model.grain) for i in model.inputs))]
     if model.after:
         pairs.append(("after", ", ".join(model.after)))
     pairs.append(("gates", gates_text(gate.name for gate in model.gates)))
@@ -68,11 +69,14 @@ def _model_block(number: int, model: Model) -> RenderableType:
 
 
 def slicing_text(model: Model) -> str:
-    """`a slice per day of order_date`."""
+    """`a slice per day of order_date`, `8 buckets of customer_id, merged by customer_id`."""
+    merged = f", merged by {', '.join(model.key)}" if model.strategy is Strategy.MERGE else ""
     if model.slicing.by is None:
-        return "one slice, the whole table"
+        return f"one slice, the whole table{merged}"
+    if isinstance(model.grain, Buckets):
+        return f"{model.grain} of {model.slicing.by}{merged}"
     since = f" since {model.slicing.start}" if model.slicing.start else ""
-    return f"a slice per {model.grain} of {model.slicing.by}{since}"
+    return f"a slice per {model.grain} of {model.slicing.by}{since}{merged}"
 
 
 def batching_text(model: Model) -> Text:
@@ -86,13 +90,14 @@ def batching_text(model: Model) -> Text:
     return Text(f"in waves{wave}")
 
 
-def input_text(i: Input) -> Text:
+def input_text(i: Input, reader: Cut) -> Text:
     """`raw.orders by order_date, 7 back`, or `36 hours back`."""
     known_as = f" as {i.name}" if i.name != i.table else ""
-    if i.time is None:
+    by = i.column(reader)
+    if by is None:
         return Text.assemble(i.table + known_as, (" whole", QUIET))
     around = [f"{reach_text(n)} {way}" for n, way in ((i.lookback, "back"), (i.lookahead, "ahead")) if n]
-    return Text.assemble(i.table + known_as, (" ".join(["", "by", i.time]) + "".join(f", {a}" for a in around), QUIET))
+    return Text.assemble(i.table + known_as, (" ".join(["", "by", by]) + "".join(f", {a}" for a in around), QUIET))
 
 
 def gates_text(gates: Iterable[str]) -> str:
