@@ -86,7 +86,7 @@ def test_buckets_are_staged_proven_published_and_restated_as_days_are(shop: Shop
 def test_a_bucket_is_counted_in_the_type_of_the_table_not_of_the_input(shop: Shop) -> None:
     shop.open_doors()
     shop.sql("CREATE TABLE raw.visits (customer_id STRING, pages INT) USING iceberg")
-    shop.sql("INSERT INTO raw.visits SELECT CAST(id % 17 AS STRING), 1 FROM range(100)")
+    shop.sql("INSERT INTO raw.visits SELECT CAST(15 + id % 3 AS STRING), 1 FROM range(100)")
     shop.write(
         "mart.visits",
         "/* retcon\nslices: {by: customer_id, buckets: 4}\ninputs: {raw.visits: {key: customer_id}}\n*/\n"
@@ -98,6 +98,9 @@ def test_a_bucket_is_counted_in_the_type_of_the_table_not_of_the_input(shop: Sho
     assert shop.production("mart.visits") == shop.rows(
         "SELECT CAST(customer_id AS BIGINT), sum(pages) FROM raw.visits GROUP BY 1"
     )
+    shop.sql("DELETE FROM raw.visits WHERE customer_id = '17'")
+    with pytest.raises(GatesFailed, match=r"mart\.visits:empty"):
+        shop.backfill("mart.visits", dates=False)
 
 
 def test_a_row_without_its_key_or_with_another_one_stops_the_wave(shop: Shop) -> None:
