@@ -262,6 +262,52 @@ def test_a_key_of_several_rows_or_of_none_stops_the_wave(shop: Shop, rows: str, 
         shop.backfill("mart.newest", dates=False)
 
 
+PYTHON = """\
+from pyspark.sql import functions as F
+from retcon.models import Buckets, Input, model
+
+
+@model(
+    "mart.by_code",
+    slices=Buckets("id", 4),
+    strategy="merge",
+    key=["id"],
+    inputs={"visits": Input("raw.visits", key="customer_id")},
+)
+def by_code(visits):
+    return visits.groupBy(F.col("customer_id").cast("bigint").alias("id")).agg(F.sum("pages").alias("pages"))
+"""
+
+
+def test_files_that_are_not_iceberg_feed_buckets_keys_and_python(shop: Shop) -> None:
+    settings = shop.root / "retcon.yaml"
+    columns = "{customer_id: string, pages: int}"
+    settings.write_text(
+        settings.read_text() + f"sources: {{raw.visits: {{format: csv, path: data, columns: {columns}}}}}\n"
+    )
+    shop.close()
+    visits = shop.root / "data" / "visits.csv"
+    visits.parent.mkdir()
+    visits.write_text("customer_id,pages\n" + "".join(f"{n % 20},1\n" for n in range(60)))
+    shop.write(
+        "mart.visits",
+        "/* retcon\nslices: {by: customer_id, buckets: 4}\ninputs: {raw.visits: {key: customer_id}}\n*/\n"
+        "SELECT customer_id, sum(pages) AS pages FROM raw.visits GROUP BY customer_id",
+    )
+    (shop.root / "models" / "mart" / "by_code.py").write_text(PYTHON)
+    shop.close()
+    shop.backfill("mart.visits", "mart.by_code", dates=False)
+    assert shop.production("mart.visits") == shop.rows("SELECT CAST(id AS STRING), 3 FROM range(20)")
+    assert shop.production("mart.by_code") == shop.rows("SELECT id, 3 FROM range(20)")
+
+    visits.write_text("customer_id,pages\n7,5\n8,5\n")
+    plan = shop.plan("mart.visits", "mart.by_code", dates=False, keys=shop.workspace.listed_keys("customer_id=7").keys)
+    assert [model.is_keyed for model in plan.models] == [model.name == "mart.visits" for model in plan.models]
+    shop.apply(plan)
+    assert shop.production("mart.visits") == shop.rows("SELECT CAST(id AS STRING), if(id = 7, 5, 3) FROM range(20)")
+    assert shop.production("mart.by_code") == shop.rows("SELECT id, if(id IN (7, 8), 5, 3) FROM range(20)")
+
+
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "entities-and-keys.md"
 
 

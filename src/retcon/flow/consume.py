@@ -33,10 +33,9 @@ def consumed_by(run: Run, context: Context) -> tuple[Consumed, ...]:
                 job = SliceSet(slice.grain, (slice.ordinal,))
                 read_now = read_as_planned(i, planned.input(i.name), job, snapshots)
                 # What the ledger has of a model tells nothing about what it was back then.
-                content = _content(read_now, None if i.at_slice_end else known.get(i.name), context)
-                if planned.is_keyed:
-                    # Rows of other keys were made of what their own runs read: no one content tells what it holds.
-                    content = f"keys:{run.id}"
+                rows = None if i.at_slice_end else known.get(i.name)
+                # Rows of other keys were made of what their own runs read: no one content tells what the slice holds.
+                content = f"keys:{run.id}" if planned.is_keyed else _content(read_now, rows, context)
                 found.append(
                     Consumed(
                         model=planned.name,
