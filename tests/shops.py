@@ -169,7 +169,10 @@ class Shop:
 
     # ── the flow ──────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def plan(self, *select: str, start: str | None = None, end: str | None = None, **ask: Any) -> Plan:
+    def plan(
+        self, *select: str, start: str | None = None, end: str | None = None, dates: bool = True, **ask: Any
+    ) -> Plan:
+        """The days of the shop, where neither dates are given nor left out on purpose."""
         workspace = self.workspace
         return workspace.planner.plan(
             Ask(
@@ -179,8 +182,8 @@ class Shop:
                 by="ada",
                 now=self.now,
                 suffix=new_suffix(),
-                start=parse_edge(start, "start") if start else FIRST,
-                end=parse_edge(end, "end") if end else FIRST + timedelta(days=DAYS - 1),
+                start=parse_edge(start, "start") if start else FIRST if dates else None,
+                end=parse_edge(end, "end") if end else FIRST + timedelta(days=DAYS - 1) if dates else None,
                 **ask,
             )
         )

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from retcon.lakehouse.foreign import SourceTables
     from retcon.lakehouse.samples import Samples
     from retcon.ledger.store import SqlLedger
+    from retcon.project.key_files import Gathered
     from retcon.project.plan_files import Asked
     from retcon.project.python.importing import ProjectCode
 
@@ -147,8 +148,50 @@ class Workspace:
 
         return Teller(self.outline, self.ledger)
 
+    def listed_keys(self, text: str) -> Gathered:
+        """The keys that `--keys` lists."""
+        from retcon.core.keys import parse_keys
+        from retcon.project.key_files import gathered
+
+        column, values = parse_keys(text)
+        return gathered(column, values, self.project.settings.limits.keys)
+
+    def keys_from(self, source: str) -> Gathered:
+        """The keys in a CSV or Parquet file, a table or a query; the last two start Spark."""
+        from retcon.project.key_files import gathered, one_column, values_in
+
+        most = self.project.settings.limits.keys
+        if Path(source).suffix == ".csv":
+            return gathered(*values_in(Path(source)), most)
+        if Path(source).suffix == ".parquet":
+            from retcon.lakehouse.key_sources import parquet_values
+
+            columns, values = parquet_values(Path(source))
+        else:
+            from retcon.core.queries import quoted_name
+            from retcon.lakehouse.key_sources import query_values
+
+            is_query = source.lstrip().lower().startswith(("select ", "select\n", "with "))
+            if not is_query and self.tables.facts(source) is None:
+                raise BadArguments(
+                    f"--keys-from {source}: neither a .csv or .parquet file, nor a table, nor a SELECT",
+                    next="name one of them",
+                )
+            columns, values = query_values(self.spark, source if is_query else f"SELECT * FROM {quoted_name(source)}")
+        return gathered(one_column(columns, source), values, most)
+
+    def keys_again(self, asked: Asked) -> Gathered | None:
+        """The keys of an earlier plan."""
+        from retcon.project.key_files import gathered, kept_keys
+
+        if asked.keys is None:
+            return None
+        values = asked.keys.values or kept_keys(asked.id, self.root)
+        return gathered(asked.keys.column, values, self.project.settings.limits.keys)
+
     def read_plan(self, name: str) -> Plan:
         """The plan that a path or an id means: its file, or what the ledger has of it where the file is gone."""
+        from retcon.project.key_files import require_keys
         from retcon.project.plan_files import find_plan, read_plan
 
         try:
@@ -157,8 +200,11 @@ class Workspace:
             run = self.ledger.run(Path(name).stem)
             if run is None:
                 raise
-            return run.plan
-        return read_plan(path, self.root)
+            found = run.plan
+        else:
+            found = read_plan(path, self.root)
+        require_keys(found, self.root)
+        return found
 
     def read_asked(self, name: str) -> Asked:
         """What the plan of this path or id asked for, even if its file was edited since."""
@@ -168,13 +214,16 @@ class Workspace:
             path = find_plan(name, self.root)
         except Refused:
             plan = self.read_plan(name)
-            return Asked(id=plan.id, reason=plan.reason, request=plan.request)
+            return Asked(id=plan.id, reason=plan.reason, request=plan.request, keys=plan.keys)
         return read_asked(path, self.root)
 
-    def write_plan(self, plan: Plan) -> Path:
-        """The plan's file, written."""
+    def write_plan(self, plan: Plan, keys: Gathered | None = None) -> Path:
+        """The plan's file, written; before it, that of its keys, if they are many."""
+        from retcon.project.key_files import keep_keys
         from retcon.project.plan_files import write_plan
 
+        if keys is not None and keys.spool is not None:
+            keep_keys(keys.spool, plan, self.root)
         return write_plan(plan, self.root)
 
     def close(self) -> None:
@@ -253,11 +302,11 @@ def write_samples(root: Path, *, days: int, orders_a_day: int) -> Samples:
     return write_samples(Workspace(root).project.settings.catalog, days=days, orders_a_day=orders_a_day)
 
 
-def slice_predicate(column: str | None, type: str, slices: SliceSet) -> str:
+def slice_predicate(column: str | None, type: str, slices: SliceSet, *, bucketed_as: str | None = None) -> str:
     """The filter by which a scoped read is cut to its slices."""
     from retcon.lakehouse.predicates import slice_predicate
 
-    return slice_predicate(column, type, slices)
+    return slice_predicate(column, type, slices, bucketed_as=bucketed_as)
 
 
 def new_suffix() -> str:

@@ -258,3 +258,19 @@ def test_render_works_before_any_table_is_there(retcon: Retcon, bare: Path) -> N
     assert f"-- {ORDERS} isn't in the catalog yet; planned together, it is read from the run's own branch" in answer.out
     assert retcon("render", "mart.nope").code == 1
     assert retcon("render", REVENUE, "--start", "2999-01-01").code == 2
+
+
+def test_keys_are_echoed_in_the_plan_its_command_and_its_page(retcon: Retcon, shop: Path) -> None:
+    answer = retcon("plan", ORDERS, *RANGE, "--keys", "customer_id=17,42", *WHY)
+    assert answer.code == 0, answer.err
+    assert "2 of customer_id: 17, 42" in answer.out
+    assert "whole slices are recomputed: none of its inputs says which column carries the entity" in answer.out
+    (path,) = written(shop)
+    document = yaml.safe_load(path.read_text())
+    assert document["keys"] == {"column": "customer_id", "count": 2, "values": ["17", "42"]}
+    assert "--keys customer_id=17,42" in document["request"]["command"]
+    again = retcon("plan", "--refresh", path.stem, "--json").result["plan"]
+    assert again["keys"] == document["keys"]
+    both = retcon("plan", ORDERS, "--keys", "customer_id=17", "--keys-from", "x.csv", *WHY)
+    assert both.code == 2
+    assert "--keys and --keys-from were both given" in both.err

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from retcon.core.intervals import Interval
+from retcon.core.keys import Keys
 from retcon.core.plans import (
     Document,
     Origin,
@@ -211,11 +212,19 @@ def test_every_field_of_a_plan_is_in_its_document() -> None:
         "id": "x", "created": datetime(2026, 1, 3, tzinfo=UTC), "by": "bob", "interval": other_interval,
         "request": replace(plan.request, downstream=False), "timezone": "UTC", "models": plan.models[:1],
         "outside": (), "settings": "t", "limits": {}, "notes": (), "params": {"source": "ecb"},
+        "keys": Keys(column="id", count=1, values=("17",)),
     }  # fmt: skip
     assert {*changes, "reason"} == set(vars(plan))
     for name, value in changes.items():
         assert to_document(replace(plan, **{name: value}))["digest"] != WHOLE["digest"], name
     assert to_document(replace(plan, reason="x"))["digest"] == WHOLE["digest"]
+
+
+def test_a_plan_about_keys_is_read_back_with_them_few_or_many() -> None:
+    plan = replace(a_plan(), models=tuple(replace(model, is_keyed=True) for model in a_plan().models))
+    for keys in (Keys(column="id", count=2, values=("17", "O'B, x")), Keys(column="id", count=10**6, digest="abc")):
+        written = yaml.safe_load(yaml.safe_dump(to_document(replace(plan, keys=keys)), allow_unicode=True))
+        assert from_document(written) == replace(plan, keys=keys)
 
 
 def test_a_plan_adds_up_its_models() -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from retcon.core.models import Model
+from retcon.core.slices import Buckets, SliceSet
 from retcon.errors import BadArguments, Fault, ProjectInvalid, Refused
 from retcon.flow.still_fits import require_same_files, require_unchanged_inputs
 from tests.flow.workshops import Workshop, reading, share
@@ -151,6 +152,21 @@ def test_files_that_cant_be_listed_are_a_fault(workshop: Workshop) -> None:
     (workshop.root / "data" / "d=2026-01-02").symlink_to(workshop.root / "nowhere")
     with pytest.raises(Fault, match=r"the files of raw\.s can't be listed"):
         workshop.plan("mart.a")
+
+
+def test_files_tell_no_buckets_so_any_change_of_them_counts_for_all(workshop: Workshop) -> None:
+    workshop.settings(FILES)
+    workshop.model(
+        "mart.a", "raw.s: {key: v}", "SELECT v, count(*) AS n FROM raw.s GROUP BY v", slices="by: v, buckets: 4"
+    )
+    put(workshop, "d=2026-01-01/part.csv")
+    plan = workshop.plan("mart.a")
+    assert reading(plan, "mart.a", "raw.s").slices == SliceSet.every(Buckets(4))
+    assert not reading(plan, "mart.a", "raw.s").missing
+    require_unchanged_inputs(plan, workshop.workspace.project, workshop.workspace.tables)
+    put(workshop, "d=2026-01-02/part.csv")
+    with pytest.raises(Refused, match="were added, removed or rewritten"):
+        require_same_files(plan, workshop.workspace.project, workshop.workspace.tables)
 
 
 def test_a_source_with_the_name_of_a_table_in_the_catalog_is_refused(workshop: Workshop) -> None:

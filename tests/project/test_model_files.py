@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from retcon.core.gates import Drift, NotNull, Rows, Unique
-from retcon.core.models import UNSLICED, Input, Model, OnChange, Replay, Slicing
+from retcon.core.models import UNSLICED, Input, Model, OnChange, Replay, Slicing, Strategy
+from retcon.core.slices import Buckets
 from retcon.errors import Problem, ProjectInvalid
 from retcon.project import queries
 from retcon.project.model_files import KnownNames, read_model
@@ -295,9 +296,10 @@ def test_a_time_that_is_a_number_of_slices_is_that_number(root: Path, every: str
     [
         ("gatez: []", "unknown key `gatez` — did you mean gates?"),
         ("replay: {waves: 3}", "unknown key `replay.waves` — did you mean wave?"),
-        ("strategy: merge", "`strategy: merge` isn't supported yet"),
-        ("strategy: replce", "`strategy` must be `replace` or `full`"),
-        ("strategy: [x]", "`strategy` must be `replace` or `full`"),
+        ("strategy: merge", "`strategy: merge` needs the model's `key`"),
+        ("strategy: merge\nkey: [currency]", "`strategy: merge`: order_date, by which the slices go, isn't in `key`"),
+        ("strategy: replce", "`strategy` must be `replace` or `full` or `merge`"),
+        ("strategy: [x]", "`strategy` must be `replace` or `full` or `merge`"),
         ("replay: {order: backwards}", "`replay.order` must be `parallel` or `sequential`"),
         ("replay: {wave: 0}", "`replay.wave` must be at least 1"),
         ("replay: {wave: all}", "`replay.wave` must be a whole number, not text"),
@@ -372,7 +374,7 @@ def test_a_wrong_line_is_told_in_words(root: Path, line: str, message: str) -> N
     ("slices", "message"),
     [
         ("slices: {by: order_date, every: fortnight}", "`slices.every` must be `hour` or `day` or `week`"),
-        ("slices: {by: order_date, buckets: 16}", "`slices.buckets` isn't supported yet"),
+        ("slices: {by: order_date, buckets: 0}", "`slices.buckets` must be"),
         ("slices: {every: day}", "the key `slices.by` is missing"),
         ("slices: {by: [a]}", "`slices.by` must be text, not a list"),
         ("slices: day", "`slices` must be a mapping of `key: value`, not text"),
@@ -384,6 +386,71 @@ def test_a_wrong_line_is_told_in_words(root: Path, line: str, message: str) -> N
 )
 def test_slices_that_cannot_be_are_told_in_words(root: Path, slices: str, message: str) -> None:
     assert problem(root, model_text().replace(SLICES, slices)).message.startswith(message)
+
+
+BUCKETS = """\
+/* retcon
+slices: {by: customer_id, buckets: 32}
+inputs: {raw.orders: {key: customer_id}, raw.rates: {}}
+*/
+SELECT o.customer_id, max(r.rate) AS rate FROM raw.orders o JOIN raw.rates r ON r.currency = o.currency GROUP BY 1
+"""
+
+
+def test_buckets_read_their_share_of_the_inputs_that_carry_the_entity(root: Path) -> None:
+    model = read(root, BUCKETS)
+    assert model.grain == Buckets(32)
+    orders, rates = model.inputs
+    assert (orders.column(model.grain), rates.column(model.grain)) == ("customer_id", None)
+    assert (orders.on_change, rates.on_change) == (OnChange.RESTATE, OnChange.IGNORE)
+    assert model.batching.is_sliceable
+    assert read(root, BUCKETS.replace("32", "16")).fingerprint != model.fingerprint
+
+
+def test_the_key_is_part_of_the_code_where_rows_are_merged_by_it(root: Path) -> None:
+    merged = model_text("strategy: merge\nkey: [order_date, currency]")
+    assert read(root, merged).strategy is Strategy.MERGE
+    assert read(root, merged).fingerprint != read(root, merged.replace(", currency]", "]")).fingerprint
+    assert read(root, model_text("key: [order_date]")).fingerprint == read(root, model_text("key: []")).fingerprint
+
+
+def test_entities_are_kept_apart_where_the_query_carries_their_key_throughout(root: Path) -> None:
+    kept = read(root, BUCKETS).entity
+    assert kept.is_kept_apart
+    assert kept.columns == {"customer_id"}
+    lost = read(root, BUCKETS.replace("max(r.rate)", "max(r.rate) / sum(max(r.rate)) OVER ()")).entity
+    assert not lost.is_kept_apart
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("{key: customer_id}", "{key: customer_id, time: d}", "has a `time`, but the model isn't cut by time"),
+        ("{key: customer_id}", "{}", "no input says in which column it carries the entity"),
+        ("buckets: 32", "buckets: 32, every: day", "`slices.every` goes with slices of time"),
+        ("buckets: 32", "buckets: 32, start: 2025-01-01", "goes with slices of time"),
+        ("GROUP BY 1", "WHERE o.d >= :start_date GROUP BY 1", "`:start_date` means a slice"),
+    ],
+)
+def test_what_buckets_have_no_use_for_is_told(root: Path, old: str, new: str, message: str) -> None:
+    assert message in problem(root, BUCKETS.replace(old, new)).message
+
+
+@pytest.mark.parametrize(
+    ("sql", "why"),
+    [
+        ("SELECT customer_id, sum(amount) OVER () AS total FROM raw.orders", "customer_id"),
+        ("SELECT upper(customer_id) AS customer_id FROM raw.orders", "isn't, unchanged, the key of a scoped input"),
+        ("SELECT CAST(customer_id AS DATE) AS customer_id FROM raw.orders", "isn't, unchanged, the key"),
+        ("SELECT date_trunc('hour', customer_id) AS customer_id FROM raw.orders GROUP BY 1", "customer_id"),
+        ("SELECT customer_id + 1 AS customer_id FROM raw.orders", "isn't, unchanged, the key"),
+    ],
+)
+def test_buckets_go_one_by_one_where_the_entity_is_not_kept_apart(root: Path, sql: str, why: str) -> None:
+    text = BUCKETS.partition("*/")[0].replace(", raw.rates: {}", "") + "*/\n" + sql
+    batching = read(root, text).batching
+    assert not batching.is_sliceable
+    assert why in "; ".join(batching.reasons)
 
 
 def test_a_start_may_be_written_as_text(root: Path) -> None:
@@ -502,6 +569,11 @@ def test_a_model_may_read_its_previous_slice(root: Path) -> None:
         ("lookback: 1", "lookback: 1, lookahead: 1", "what comes after a slice isn't computed yet"),
         ("lookback: 1", "lookback: 1, on_change: ignore", "restating a slice restates the later ones"),
         ("replay: {order: sequential}", "", "its slices are computed one after the other"),
+        (
+            "replay: {order: sequential}",
+            "replay: {order: sequential}\nstrategy: merge\nkey: [order_date]",
+            "with `strategy: merge` rows of earlier runs would stay in what it reads",
+        ),
         ("columns: {order_date: date, total: bigint}", "", "whose table isn't there when its first slice is computed"),
     ],
 )
@@ -521,3 +593,12 @@ def test_an_input_may_be_read_as_it_was_at_each_slices_end(root: Path) -> None:
     assert model.fingerprint != read(root, text.replace(", as_of: slice", "")).fingerprint
     whole = "/* retcon\ninputs: {raw.orders: {as_of: slice}}\n*/\nSELECT d FROM raw.orders"
     assert "the model isn't cut into slices" in problem(root, whole).message
+    buckets = whole.replace("retcon\n", "retcon\nslices: {by: d, buckets: 4}\n").replace("as_of", "key: d, as_of")
+    assert "is read as of each slice's end, but the model isn't cut by time" in problem(root, buckets).message
+
+
+def test_a_model_in_buckets_has_no_previous_slice(root: Path) -> None:
+    text = "/* retcon\nslices: {by: d, buckets: 4}\ninputs: {raw.orders: {key: d}, mart.a: {key: d}}\n*/\nSELECT 1 AS d"
+    found = problem(root, text)
+    assert "is the model itself, which has no previous slice: it isn't cut by time" in found.message
+    assert found.remedy == "give the model `slices` by time"

@@ -249,6 +249,19 @@ def test_the_argument_run_says_what_is_bound(root: Path, body: str, parameters: 
     assert found.needs_contiguous_waves is contiguous
 
 
+def test_a_model_that_is_not_cut_by_time_has_no_bounds_and_its_rows_are_not_told_apart(root: Path) -> None:
+    path = "models/mart/a.py"
+    edit(root, path, "import Day,", "import Buckets,")
+    edit(root, path, 'Day("order_date", start="2026-01-01")', 'Buckets("order_date", 4)')
+    edit(root, path, 'time="order_date"', 'key="order_date"')
+    edit(root, path, ', time="rate_date"', "")
+    assert loaded(root)["mart.a"].entity.reasons
+    edit(root, path, "(orders, rates):\n", "(orders, rates, run):\n    run.run_ts\n")
+    assert loaded(root)["mart.a"]
+    edit(root, path, "run.run_ts", "run.start_ts")
+    assert problem(root).message == "start_ts of `run` mean a slice, and the model isn't cut by time"
+
+
 def test_run_has_no_other_fields(root: Path) -> None:
     edit(root, "models/mart/a.py", "(orders, rates):\n", "(orders, rates, run):\n    run.start_dat\n")
     assert (problem(root).message, problem(root).remedy) == ("`run` has no `start_dat`", "did you mean start_date?")

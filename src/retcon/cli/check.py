@@ -68,6 +68,3 @@ def _later_model_keys(model: Model) -> Iterator[tuple[str, str]]:
         yield "replay.reprocess", f"{replay.reprocess_days} days"
     if replay.deep:
         yield "replay.deep", replay.deep
-    for i in model.inputs:
-        if i.key:
-            yield f"inputs.{i.name}.key", i.key

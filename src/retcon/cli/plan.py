@@ -17,6 +17,7 @@ from retcon.core.intervals import Edge, parse_edge
 from retcon.core.plans import Plan
 from retcon.errors import BadArguments
 from retcon.flow.plan import Ask
+from retcon.project.key_files import Gathered
 from retcon.wiring import Workspace, new_suffix
 
 
@@ -32,6 +33,8 @@ class _Wish:
     downstream: bool
     allow_missing_source: bool
     wave: int | None
+    keys: str | None
+    keys_from: str | None
 
 
 def plan(
@@ -56,6 +59,14 @@ def plan(
     ] = False,
     wave: Annotated[
         int | None, typer.Option("--wave", min=1, metavar="N", help="Slices that one Spark job computes, at most.")
+    ] = None,
+    keys: Annotated[
+        str | None,
+        typer.Option("--keys", metavar="COLUMN=A,B", help="Recompute only the rows of these keys, where that can be."),
+    ] = None,
+    keys_from: Annotated[
+        str | None,
+        typer.Option("--keys-from", metavar="FILE|TABLE|QUERY", help="The same, with the keys in one column of this."),
     ] = None,
     refresh: Annotated[
         str | None,
@@ -89,16 +100,35 @@ def plan(
         downstream=not no_downstream,
         allow_missing_source=allow_missing_source,
         wave=wave,
+        keys=keys,
+        keys_from=keys_from,
     )
+    if keys is not None and keys_from is not None:
+        raise BadArguments("--keys and --keys-from were both given", next="pass one of them")
     workspace = terminal.workspace(project, env)
+    gathered = _gathered(wish, workspace)
     ask = _new_ask(wish, workspace) if refresh is None else _ask_again(refresh, wish, workspace)
-    made = with_command(workspace.planner.plan(ask))
-    path = None if dry_run else workspace.write_plan(made)
+    if refresh is not None and gathered is None:
+        gathered = workspace.keys_again(workspace.read_asked(refresh))
+    try:
+        made = with_command(
+            workspace.planner.plan(replace(ask, keys=gathered.keys if gathered is not None else None)), keys_from
+        )
+        path = None if dry_run else workspace.write_plan(made, gathered)
+    finally:
+        if gathered is not None:
+            gathered.drop()
     settings = workspace.project.settings
     terminal.report(
         lambda: plan_result(made, path),
         lambda: plan_view(made, settings, zone_of(workspace), shown_file(path)),
     )
+
+
+def _gathered(wish: _Wish, workspace: Workspace) -> Gathered | None:
+    if wish.keys is not None:
+        return workspace.listed_keys(wish.keys)
+    return workspace.keys_from(wish.keys_from) if wish.keys_from is not None else None
 
 
 def _new_ask(wish: _Wish, workspace: Workspace) -> Ask:
@@ -120,10 +150,10 @@ def _new_ask(wish: _Wish, workspace: Workspace) -> Ask:
 
 def _ask_again(refresh: str, wish: _Wish, workspace: Workspace) -> Ask:
     """The request of an earlier plan, for things as they are now."""
-    if wish.select or wish.exclude or wish.start or wish.end:
+    if wish.select or wish.exclude or wish.start or wish.end or wish.keys or wish.keys_from:
         raise BadArguments(
-            "--refresh asks for what the earlier plan asked for, and other models or dates were given",
-            next="leave out the models and dates, or plan without --refresh",
+            "--refresh asks for what the earlier plan asked for, and other models, dates or keys were given",
+            next="leave out the models, dates and keys, or plan without --refresh",
         )
     old = workspace.read_asked(refresh)
     workspace.enter(old.request.environment, f"plan {old.id}")
@@ -140,7 +170,7 @@ def _ask_again(refresh: str, wish: _Wish, workspace: Workspace) -> Ask:
     )
 
 
-def with_command(made: Plan) -> Plan:
+def with_command(made: Plan, keys_from: str | None = None) -> Plan:
     """The plan with the command that asks for it again: models and dates resolved, ready to be pasted."""
     request = made.request
     words = ["retcon", "plan", *request.models]
@@ -149,6 +179,10 @@ def with_command(made: Plan) -> Plan:
     words += ["--no-downstream"] if not request.downstream else []
     words += ["--allow-missing-source"] if request.allow_missing_source else []
     words += ["--wave", str(request.wave)] if request.wave is not None else []
+    if keys_from is not None:
+        words += ["--keys-from", keys_from]
+    elif made.keys is not None and made.keys.values:
+        words += ["--keys", f"{made.keys.column}={','.join(made.keys.values)}"]
     words += ["--env", request.environment] if request.environment is not None else []
     words += ["--reason", made.reason]
     return replace(made, request=replace(request, command=shlex.join(words)))

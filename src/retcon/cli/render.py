@@ -16,7 +16,7 @@ from retcon.core.jobs import Read
 from retcon.core.models import Input, Model
 from retcon.core.planning import asked_interval, reading_of
 from retcon.core.queries import patched
-from retcon.core.slices import Cut, Grain, SliceSet
+from retcon.core.slices import Buckets, Cut, Grain, SliceSet
 from retcon.core.tables import TableFacts
 from retcon.core.waves import cut_waves
 from retcon.flow.context import parameters_of, read_of
@@ -75,9 +75,12 @@ def _rendering(workspace: Workspace, model: Model, slices: SliceSet) -> Renderin
     inputs: list[RenderedInput] = []
     for i in model.inputs:
         reading = reading_of(i, model.grain, graph, facts[i.table])
-        snapshot = _then(found, waves[0], workspace.clock()) if i.at_slice_end and (found := facts[i.table]) else None
-        read = read_of(i, waves[0], reading.resolution if reading else None, snapshot or snapshots[i.table])
-        column = found.column(i.time) if i.time and (found := facts[i.table]) is not None else None
+        resolution = reading.resolution if reading is not None else None
+        by, found = i.column(model.grain), facts[i.table]
+        snapshot = _then(found, waves[0], workspace.clock()) if i.at_slice_end and found is not None else None
+        pinned, hashed = snapshot or snapshots[i.table], _bucketed_as(workspace, model)
+        read = read_of(i, waves[0], resolution, pinned, bucketed_as=hashed)
+        column = found.column(by) if by is not None and found is not None else None
         inputs.append(
             RenderedInput(
                 input=i,
@@ -114,6 +117,13 @@ def _output_filter(workspace: Workspace, model: Model, wave: SliceSet) -> str:
     return slice_predicate(model.slicing.by, column.type if column is not None else _guessed(model.grain), wave)
 
 
+def _bucketed_as(workspace: Workspace, model: Model) -> str | None:
+    """The type in which a table that is there counts its buckets."""
+    facts = workspace.tables.facts(model.name) if isinstance(model.grain, Buckets) else None
+    column = facts.column(model.slicing.by) if facts is not None and model.slicing.by is not None else None
+    return None if column is None else column.type
+
+
 def _guessed(cut: Cut) -> str:
     """The type of a column that isn't there yet."""
     return "timestamp" if cut is Grain.HOUR else "date"
@@ -125,6 +135,6 @@ def _view_name(i: Input) -> str:
 
 
 def _filter(read: Read, type: str) -> str | None:
-    if read.time is None or read.slices is None:
+    if read.by is None or read.slices is None:
         return None
-    return slice_predicate(read.time, type, read.slices)
+    return slice_predicate(read.by, type, read.slices, bucketed_as=read.bucketed_as)

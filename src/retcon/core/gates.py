@@ -13,7 +13,9 @@ from retcon.core.slices import Slice
 SCHEMA, OUTSIDE_SCOPE, PARITY, EMPTY = "schema", "outside_scope", "parity", "empty"
 VALID = "valid"
 """Of validity windows: judged before anything is staged."""
-NEVER_OVERRIDDEN = frozenset({SCHEMA, OUTSIDE_SCOPE, EMPTY, VALID})
+OTHER_KEYS = "other_keys"
+"""Only where a plan is about some keys."""
+NEVER_OVERRIDDEN = frozenset({SCHEMA, OUTSIDE_SCOPE, EMPTY, VALID, OTHER_KEYS})
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,6 +9,7 @@ from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
 
 from retcon.core.models import Input, Model
+from retcon.core.slices import Buckets
 from retcon.core.suggestions import did_you_mean
 from retcon.errors import BadArguments, Problem, ProjectInvalid, Refused
 
@@ -46,8 +47,15 @@ class Graph:
     def _other_times(self, model: Model) -> Iterable[Problem]:
         """A model is read by its own slices: by another column, nobody could say which slices a change touches."""
         for i in model.inputs:
-            by = self.models[i.table].slicing.by if i.table in self.models else None
-            if by is not None and i.time is not None and i.time.lower() != by.lower():
+            read = self.models.get(i.table)
+            by = read.slicing.by if read is not None else None
+            if read is not None and i.time is not None and isinstance(read.grain, Buckets):
+                yield Problem(
+                    path=model.path,
+                    message=f"reads the model {i.table} by {i.time}, but its slices are {read.grain} of {by}",
+                    remedy="leave `time` out to read it whole",
+                )
+            elif by is not None and i.time is not None and i.time.lower() != by.lower():
                 yield Problem(
                     path=model.path,
                     message=f"reads the model {i.table} by {i.time}, but its slices go by {by}",

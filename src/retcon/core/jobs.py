@@ -6,21 +6,24 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from retcon.core.gates import Metric
+from retcon.core.keys import Keys
 from retcon.core.measures import SliceMeasure
 from retcon.core.models import Model
 from retcon.core.runs import RunTable, StagedSlice
-from retcon.core.slices import WHOLE, Cut, Slice, SliceSet
+from retcon.core.slices import WHOLE, Cut, Grain, Slice, SliceSet
 
 
 @dataclass(frozen=True, kw_only=True)
 class Read:
-    """One scoped read: a table at a snapshot, cut to slices of its time column."""
+    """One scoped read: a table at a snapshot, cut to slices of one of its columns."""
 
     table: str
     snapshot_id: int | None
-    time: str | None
+    by: str | None
     slices: SliceSet | None
     """None: read whole."""
+    bucketed_as: str | None = None
+    """The type in which buckets are counted, where it may not be the column's own: 17 and '17' hash differently."""
 
     @property
     def cut(self) -> Cut:
@@ -28,7 +31,20 @@ class Read:
 
     def goes_beyond(self, slices: SliceSet) -> bool:
         """Does it read rows around these slices too?"""
-        return self.slices is not None and self.slices.hours() != slices.hours()
+        if self.slices is None or not isinstance(self.slices.grain, Grain):
+            return False
+        return self.slices.hours() != slices.hours()
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeyedRows:
+    """Some keys, in the type of a table's column, by which only their rows are computed."""
+
+    keys: Keys
+    type: str
+    """Of the column in the table: keys are compared in it."""
+    path: str
+    """The file that holds them, where they are many."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,6 +59,10 @@ class Job:
     parameters: Mapping[str, object]
     bytes: int | None = None
     """What it reads, where that is known."""
+    keyed: KeyedRows | None = None
+    """Only the rows of these keys are computed."""
+    carried: Read | None = None
+    """The slices as they were when the run began, where rows that aren't computed stay."""
 
     @property
     def filters_output(self) -> bool:

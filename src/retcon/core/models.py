@@ -7,8 +7,8 @@ from datetime import date, timedelta
 from enum import StrEnum
 
 from retcon.core.gates import EMPTY, OUTSIDE_SCOPE, PARITY, SCHEMA, Gate
-from retcon.core.queries import Batching, Query
-from retcon.core.slices import WHOLE, Cut, Grain, SliceSet, Whole
+from retcon.core.queries import Batching, Entity, Query
+from retcon.core.slices import WHOLE, Buckets, Cut, Grain, SliceSet
 from retcon.core.validity import Validity, gate_name
 
 Reach = int | timedelta
@@ -38,6 +38,8 @@ class Strategy(StrEnum):
     REPLACE = "replace"
     FULL = "full"
     """Every slice is replaced, whatever part of history was asked for."""
+    MERGE = "merge"
+    """A row takes the place of the one with the same key; rows with other keys stay."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,16 +79,24 @@ class Input:
     def name_in_text(self) -> str:
         return self.written or self.table
 
-    def read_by(self, slices: SliceSet, resolution: Grain) -> SliceSet:
+    def column(self, reader: Cut) -> str | None:
+        """The column by which a model that is cut like this reads its slices' share; None: all of it is read."""
+        if isinstance(reader, Buckets):
+            return self.key
+        return self.time if isinstance(reader, Grain) else None
+
+    def read_by(self, slices: SliceSet, resolution: Cut) -> SliceSet:
         """The input's slices of this grain that these slices of the model read: all that their reach touches."""
+        if slices.grain == resolution and isinstance(resolution, Buckets):
+            return slices
         grain = _grain_of(slices.grain)
         return SliceSet.over(
             resolution, ((self._from(grain, first), self._until(grain, last)) for first, last in slices.ranges())
         )
 
     def readers_of(self, slices: SliceSet, reader: Cut) -> SliceSet | None:
-        """The slices of a model cut like this that read these slices of the input; None: every one."""
-        if isinstance(reader, Whole) or isinstance(slices.grain, Whole):
+        """The slices of a model cut by time that read these slices of the input; None: every one."""
+        if not isinstance(reader, Grain) or not isinstance(slices.grain, Grain):
             return None
         found: set[int] = set()
         for first, last in slices.hours():
@@ -133,8 +143,8 @@ class Input:
 
 
 def _grain_of(cut: Cut) -> Grain:
-    if isinstance(cut, Whole):
-        raise ValueError("a model that isn't cut reads its inputs whole")
+    if not isinstance(cut, Grain):
+        raise ValueError("a model that isn't cut by time reads no times")
     return cut
 
 
@@ -172,6 +182,7 @@ class Model:
     fingerprint: str
     """Of the normalised code and the keys that change results; not of comments, gates or descriptions."""
     strategy: Strategy = Strategy.REPLACE
+    entity: Entity = field(default_factory=Entity)
     function: str | None = None
     """The function of the file that computes it; None where the file is SQL."""
     udfs: tuple[str, ...] = ()

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Hashable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
+from retcon.core.gates import OTHER_KEYS
 from retcon.core.graphs import Graph
 from retcon.core.intervals import Edge, Interval, after, beginning, edge_text, midnight
+from retcon.core.keys import Keys, Neighbours, why_widened
 from retcon.core.models import Input, Model, OnChange, Strategy, reach_text
 from retcon.core.plans import Origin, Outside, PlannedInput, PlannedModel, Role
 from retcon.core.projects import Limits, Source
 from retcon.core.promises import promises
-from retcon.core.slices import WHOLE, Cut, Grain, SliceSet, Whole
+from retcon.core.slices import WHOLE, Buckets, Cut, Grain, SliceSet, Whole
 from retcon.core.tables import TableContents, TableFacts, TableFile, Told, content_of, digest_of
 from retcon.core.versions import versions_of
 from retcon.core.waves import cut_waves
@@ -29,6 +31,10 @@ class Scope:
     outside: tuple[Outside, ...] = ()
     carried: Mapping[str, SliceSet] = field(default_factory=dict)
     """Slices that are restated only because their model reads itself, and an earlier one is."""
+    keyed: frozenset[str] = frozenset()
+    """Models of which only the rows of the plan's keys are recomputed."""
+    widened: Mapping[str, str] = field(default_factory=dict)
+    """Why whole slices of the others are, though the plan is about some keys."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,15 +55,17 @@ class World:
 class Reading:
     """In which slices a model reads an input."""
 
-    resolution: Grain
+    resolution: Grain | Buckets
     """Of what is read, and compared when something changes: divides the model's slices and the input's own."""
-    natural: Grain
+    natural: Grain | Buckets
     """As the input itself is cut: what isn't there is missing by whole slices of these."""
 
 
 def reading_of(i: Input, reader: Cut, graph: Graph, facts: TableFacts | None) -> Reading | None:
     """None: the input is read whole."""
-    if i.time is None or isinstance(reader, Whole):
+    if isinstance(reader, Buckets) and i.key is not None:
+        return Reading(resolution=reader, natural=reader)
+    if i.time is None or not isinstance(reader, Grain):
         return None
     upstream = graph.models[i.table].grain if i.table in graph.models else None
     column = facts.column(i.time) if facts is not None else None
@@ -93,7 +101,7 @@ def asked_or_default(
     model: Model, start: Edge | None, end: Edge | None, graph: Graph, world: World, now: datetime
 ) -> Interval | None:
     """The interval of the dates given; where one is left out, the model's own history decides, if it has any."""
-    if isinstance(model.grain, Whole):
+    if not isinstance(model.grain, Grain):
         return asked_interval(start or end or now.date(), end or start or now.date(), now) if start or end else None
     first = start or default_start(model, graph, world)
     last = end or default_end(model, graph, world, now)
@@ -109,7 +117,7 @@ def asked_or_default(
 
 def since_start(model: Model, slices: SliceSet) -> SliceSet:
     """Those at or after the model's `slices.start`: before it the model has no history."""
-    if model.slicing.start is None or isinstance(model.grain, Whole):
+    if model.slicing.start is None or not isinstance(model.grain, Grain):
         return slices
     first = model.grain.ordinal(model.slicing.start)
     held = SliceSet(slices.grain, tuple(o for o in slices.ordinals if o >= first))
@@ -161,16 +169,16 @@ def _held(model: Model, graph: Graph, world: World) -> Iterable[tuple[Input, Gra
     """The inputs whose metadata tells what they hold: as they are cut, and in hours."""
     for i in (i for i in model.inputs if not i.is_own):
         reading = reading_of(i, model.grain, graph, world.facts.get(i.table))
-        if reading is None:
+        if reading is None or not isinstance(reading.natural, Grain):
             continue
         held = world.contents.get((i.table, i.time, reading.resolution))
         present = held.present if held is not None else world.published.get(i.table)
-        if present and not isinstance(present.grain, Whole):
+        if present and isinstance(present.grain, Grain):
             yield i, reading.natural, present.recut(reading.natural).hours()
 
 
 def _timed(model: Model) -> Grain:
-    if isinstance(model.grain, Whole):
+    if not isinstance(model.grain, Grain):
         raise ValueError(f"{model.name} isn't cut by time")
     return model.grain
 
@@ -192,7 +200,7 @@ def spread(
         shown = published.get(name, empty)
         covered = asked.get(name, empty)
         if downstream:
-            covered |= _readers(model, slices, shown, OnChange.RESTATE)
+            covered |= _readers(model, slices, shown, OnChange.RESTATE, graph)
         if covered and model.strategy is Strategy.FULL:
             covered |= shown
         if covered and model.reads_itself:
@@ -200,7 +208,7 @@ def spread(
             covered |= carried[name]
         if covered:
             slices[name] = covered
-        outside += _left_outside(model, slices, shown, asked=name in asked)
+        outside += _left_outside(model, slices, shown, graph, asked=name in asked)
     return Scope(slices=slices, selected=frozenset(asked), outside=tuple(outside), carried=carried)
 
 
@@ -209,29 +217,60 @@ def _and_later(slices: SliceSet, shown: SliceSet) -> SliceSet:
     return SliceSet.span(slices.grain, slices.ordinals[0], max((slices.ordinals[-1], *shown.ordinals[-1:])))
 
 
-def _readers(model: Model, slices: Mapping[str, SliceSet], shown: SliceSet, on_change: OnChange) -> SliceSet:
+def narrowed_to(column: str, scope: Scope, graph: Graph) -> Scope:
+    """The scope with the models of which the rows of some keys can be recomputed by themselves."""
+    keyed: set[str] = set()
+    widened: dict[str, str] = {}
+    for name in (name for name in graph.order if name in scope.slices):
+        around = Neighbours(keyed=frozenset(keyed), whole=frozenset(widened))
+        why = why_widened(graph.models[name], column, around)
+        if why:
+            widened[name] = why
+        else:
+            keyed.add(name)
+    return replace(scope, keyed=frozenset(keyed), widened=widened)
+
+
+def _readers(
+    model: Model, slices: Mapping[str, SliceSet], shown: SliceSet, on_change: OnChange, graph: Graph
+) -> SliceSet:
     """The model's published slices that read something in scope through inputs that answer a change like this."""
     found = SliceSet(model.grain)
     for i in model.inputs:
         # What a table was when a slice ended stays what it was.
         if i.table in slices and i.on_change is on_change and not i.at_slice_end:
-            # A table that is read whole is read by every slice.
-            readers = None if i.time is None else i.readers_of(slices[i.table], model.grain)
+            readers = _readers_of(i, model, slices[i.table], graph)
             found |= shown if readers is None else shown & readers
     return found
 
 
-def _left_outside(model: Model, slices: Mapping[str, SliceSet], shown: SliceSet, *, asked: bool) -> Iterable[Outside]:
+def _readers_of(i: Input, model: Model, changed: SliceSet, graph: Graph) -> SliceSet | None:
+    """The slices of a model that read these slices of one of its inputs; None: every one, as where it is read whole."""
+    if reads_its_slices(i, model.grain, graph.models[i.table]):
+        return changed
+    return None if i.time is None else i.readers_of(changed, model.grain)
+
+
+def reads_its_slices(i: Input, reader: Cut, upstream: Model) -> bool:
+    """Is a bucket made from the same bucket of this model, and from no other?"""
+    by = upstream.slicing.by
+    is_same_column = by is not None and i.key is not None and by.lower() == i.key.lower()
+    return isinstance(reader, Buckets) and upstream.grain == reader and is_same_column
+
+
+def _left_outside(
+    model: Model, slices: Mapping[str, SliceSet], shown: SliceSet, graph: Graph, *, asked: bool
+) -> Iterable[Outside]:
     """Why some of the model is left alone though it reads what changes."""
     reads = {i.table: slices[i.table] for i in model.inputs if i.table in slices and not i.at_slice_end}
     if reads and not shown and not asked:
         yield Outside(model=model.name, why="never published; select it to include it")
     covered = slices.get(model.name, SliceSet(model.grain))
-    stale = _readers(model, slices, shown, OnChange.RESTATE) - covered
+    stale = _readers(model, slices, shown, OnChange.RESTATE, graph) - covered
     if stale:
         yield Outside(model=model.name, why=f"becomes stale ({len(stale):,} slices): left out by --no-downstream")
     for table, changed in reads.items():
-        if _readers(model, {table: changed}, shown, OnChange.IGNORE) - covered:
+        if _readers(model, {table: changed}, shown, OnChange.IGNORE, graph) - covered:
             yield Outside(model=model.name, why=f"becomes stale: reads {table} with on_change ignore")
 
 
@@ -259,7 +298,8 @@ def plan_model(model: Model, scope: Scope, graph: Graph, world: World, now: date
             else _plan_input(i, readings[i.name], wanted, scope, graph, world)
             for i in model.inputs
         ),
-        gates=model.gate_names,
+        gates=(*model.gate_names, *((OTHER_KEYS,) if model.name in scope.keyed else ())),
+        is_keyed=model.name in scope.keyed,
         consumers=model.consumers,
         order=model.replay.order,
         one_by_one=model.one_by_one,
@@ -276,8 +316,8 @@ class Wanted:
 
 
 def _open(slices: SliceSet, now: datetime) -> SliceSet:
-    """Those that aren't over yet; a whole table never is, and nobody waits for it."""
-    if isinstance(slices.grain, Whole):
+    """Those that aren't over yet; what isn't cut by time never is, and nobody waits for it."""
+    if not isinstance(slices.grain, Grain):
         return SliceSet(slices.grain)
     last_begun = slices.grain.ordinal(now)
     return SliceSet(slices.grain, tuple(o for o in slices.ordinals if o >= last_begun))
@@ -290,7 +330,8 @@ def _files_read(
     found: dict[Hashable, int] = {}
     for i in model.inputs:
         reading = readings[i.name]
-        held = world.contents.get((i.table, i.time, reading.resolution)) if reading is not None else None
+        by = i.column(model.grain)
+        held = world.contents.get((i.table, by, reading.resolution)) if reading is not None else None
         if reading is not None and held is not None:
             for file in held.overlapping(i.read_by(slices, reading.resolution)):
                 found[i.name, file.path] = file.bytes
@@ -317,6 +358,8 @@ def _plan_past(
         if reading is not None and reads is not None and all_reads is not None and missing is not None:
             all_reads |= reads
             missing |= reads.recut(reading.natural) - held.present.recut(reading.natural)
+    if reading is not None and missing is not None and isinstance(reading.natural, Grain):
+        missing -= _not_due(reading.natural, wanted)
     amount = content_of(files)
     return PlannedInput(
         name=i.name,
@@ -328,7 +371,7 @@ def _plan_past(
         rows=amount.rows,
         bytes=amount.bytes,
         content=digest_of(parts),
-        missing=None if missing is None or reading is None else missing - _not_due(reading.natural, wanted),
+        missing=missing,
         versions=versions,
     )
 
@@ -339,7 +382,8 @@ def _plan_input(
     origin = Origin.RUN if i.table in scope.slices else Origin.MODEL if i.table in graph.models else Origin.SOURCE
     facts = world.facts.get(i.table)
     cut: Cut = WHOLE if reading is None else reading.resolution
-    held = world.contents.get((i.table, i.time if reading else None, cut), TableContents(grain=cut))
+    by = None if reading is None else i.column(wanted.slices.grain)
+    held = world.contents.get((i.table, by, cut), TableContents(grain=cut))
     reads = None if reading is None else i.read_by(wanted.slices, reading.resolution)
     amount = held.of(reads)
     content = held.of(None if reads is None else not_made_here(reads, scope.slices.get(i.table)))
@@ -364,16 +408,20 @@ def not_made_here(reads: SliceSet, own: SliceSet | None) -> SliceSet:
     """What is read of a table, without the slices of it that the same plan makes."""
     if own is None or isinstance(own.grain, Whole):
         return reads if not own else SliceSet(reads.grain)
+    if own.grain != reads.grain and not (isinstance(own.grain, Grain) and isinstance(reads.grain, Grain)):
+        return reads  # cut by other things: each slice may hold some of what isn't made here
     return reads - own.recut(reads.grain)
 
 
 def _missing(i: Input, reading: Reading, reads: SliceSet, wanted: Wanted, scope: Scope, world: World) -> SliceSet:
     """What is read and isn't there, in slices as the input is cut."""
     natural = reading.natural
+    if not isinstance(natural, Grain):
+        return SliceSet(natural)  # nobody can say that a bucket should have rows
     held = world.contents.get((i.table, i.time, reading.resolution))
     # Of a model, what was published empty is there too: nothing of it is missing.
     known = [some for some in (world.published.get(i.table), scope.slices.get(i.table)) if some]
-    if any(isinstance(some.grain, Whole) for some in known):
+    if not all(isinstance(some.grain, Grain) for some in known):
         return SliceSet(natural)
     read = reads.recut(natural)
     expired = _expired(i.table, read, world, wanted.now)
@@ -391,7 +439,7 @@ def _missing(i: Input, reading: Reading, reads: SliceSet, wanted: Wanted, scope:
 def _not_due(natural: Grain, wanted: Wanted) -> SliceSet:
     """Parts of slices that aren't over which aren't over themselves: nobody can have them yet."""
     cut = wanted.slices.grain
-    if isinstance(cut, Whole) or not natural.is_shorter(cut) or not wanted.open:
+    if not isinstance(cut, Grain) or not natural.is_shorter(cut) or not wanted.open:
         return SliceSet(natural)
     running = natural.ordinal(wanted.now)
     return SliceSet(natural, tuple(o for o in wanted.open.recut(natural).ordinals if o >= running))
@@ -400,7 +448,7 @@ def _not_due(natural: Grain, wanted: Wanted) -> SliceSet:
 def _expired(table: str, reads: SliceSet, world: World, now: datetime) -> SliceSet:
     """Slices older than the source says it keeps: rows of them may be gone already."""
     source = world.sources.get(table)
-    if source is None or source.keeps_days is None or isinstance(reads.grain, Whole):
+    if source is None or source.keeps_days is None or not isinstance(reads.grain, Grain):
         return SliceSet(reads.grain)
     oldest = reads.grain.ordinal(now - timedelta(days=source.keeps_days))
     return SliceSet(reads.grain, tuple(o for o in reads.ordinals if o < oldest))
@@ -457,8 +505,9 @@ def widened_notes(asked: Mapping[str, tuple[Interval, SliceSet]]) -> tuple[str, 
     notes: list[str] = []
     for name, (interval, slices) in asked.items():
         first, last = (edge_text(edge) for edge in interval.edges)
-        if isinstance(slices.grain, Whole):
-            notes.append(f"{name}: {first}..{last} widened to {slices.text}: it isn't cut into slices")
+        if not isinstance(slices.grain, Grain):
+            what = "into slices" if isinstance(slices.grain, Whole) else "by time"
+            notes.append(f"{name}: {first}..{last} widened to {slices.text}: it isn't cut {what}")
         elif SliceSet.covering(slices.grain, interval).hull() != interval:
             notes.append(f"{name}: {first}..{last} widened to {slices.text}")
     return tuple(notes)
@@ -492,12 +541,13 @@ def notes_of(models: Iterable[PlannedModel], graph: Graph, interval: Interval | 
         if planned.open:
             notes.append(f"{model.name}: {planned.open.text} isn't over yet (open)")
         for i in planned.inputs:
-            time = next((each.time for each in model.inputs if each.name == i.name), None)
-            held = world.contents.get((i.table, time, i.slices.grain)) if i.slices is not None else None
+            by = next((each.column(model.grain) for each in model.inputs if each.name == i.name), None)
+            held = world.contents.get((i.table, by, i.slices.grain)) if i.slices is not None else None
             if i.missing:
                 notes.append(f"{i.table} has no data for {_abridged(i.missing)}: allowed by --allow-missing-source")
             if i.null_rows:
-                notes.append(f"{i.table}: {i.null_rows:,} rows without a time are in no slice")
+                what = "time" if isinstance(model.grain, Grain) else by
+                notes.append(f"{i.table}: {i.null_rows:,} rows without a {what} are in no slice")
             if i.versions:
                 notes.append(f"{i.table} is read as it was at each slice's end: {len(i.versions):,} snapshots")
             if i.format is not None:
@@ -511,7 +561,7 @@ def notes_of(models: Iterable[PlannedModel], graph: Graph, interval: Interval | 
 def _widened_reads(model: Model, planned: PlannedInput) -> Iterable[str]:
     """A time that cuts slices of the input reads them whole."""
     i = next((each for each in model.inputs if each.name == planned.name), None)
-    if i is None or planned.slices is None or isinstance(planned.slices.grain, Whole):
+    if i is None or planned.slices is None or not isinstance(planned.slices.grain, Grain):
         return
     grain = planned.slices.grain
     for reach, way in ((i.lookback, "back"), (i.lookahead, "ahead")):
@@ -519,6 +569,21 @@ def _widened_reads(model: Model, planned: PlannedInput) -> Iterable[str]:
         is_whole = grain is Grain.HOUR or (grain is Grain.DAY and days == int(days)) or not days
         if not is_whole:
             yield f"{model.name} reads {i.table} {reach_text(reach)} {way}: widened to each whole {grain}"
+
+
+def keys_notes(keys: Keys, scope: Scope, left_out: Mapping[str, SliceSet]) -> tuple[str, ...]:
+    """What a plan about some keys does where."""
+    notes: list[str] = []
+    for name, slices in scope.slices.items():
+        if name in scope.keyed:
+            whose = f"{keys.count:,} keys of {keys.column}" if keys.count != 1 else f"one key of {keys.column}"
+            notes.append(f"{name}: rows of {whose} are recomputed in {slices.text}; all others are carried over")
+        else:
+            notes.append(f"{name}: whole slices are recomputed: {scope.widened[name]}")
+    for name, slices in left_out.items():
+        if slices:
+            notes.append(f"{name}: {_abridged(slices)} left out: never published, so there are no keys to correct")
+    return tuple(notes)
 
 
 def plan_id(now: datetime, model: Model, suffix: str) -> str:

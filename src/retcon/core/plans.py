@@ -12,6 +12,7 @@ from typing import Any
 
 from retcon.core.evolution import SchemaChange, change_document, change_from
 from retcon.core.intervals import Interval
+from retcon.core.keys import Keys, keys_from
 from retcon.core.models import Order
 from retcon.core.slices import Cut, SliceSet, cut_of
 
@@ -116,6 +117,8 @@ class PlannedModel:
     """Why its slices are computed one by one."""
     changes: tuple[SchemaChange, ...] = ()
     """Of the table's columns, made before the first wave."""
+    is_keyed: bool = False
+    """Only the rows of the plan's keys are recomputed, the others are carried over."""
 
     def input(self, name: str) -> PlannedInput:
         return next(i for i in self.inputs if i.name == name)
@@ -160,6 +163,8 @@ class Plan:
     notes: tuple[str, ...] = ()
     params: Mapping[str, str | int | float | bool] = field(default_factory=dict)
     """As they were when the plan was made, in clear; part of what `settings` is the fingerprint of."""
+    keys: Keys | None = None
+    """The entities that it is about; None: all of them."""
 
     @property
     def branch(self) -> str:
@@ -245,6 +250,7 @@ def to_document(plan: Plan) -> Document:
             "input_bytes": plan.bytes,
         },
         "limits": dict(plan.limits),
+        **({} if plan.keys is None else {"keys": plan.keys.document()}),
         "settings": plan.settings,
         "params": dict(plan.params),
         "models": [_model_document(model) for model in plan.models],
@@ -268,6 +274,7 @@ def _model_document(model: PlannedModel) -> Document:
         "order": model.order.value,
         "one_by_one": list(model.one_by_one),
         "columns": [change_document(change) for change in model.changes],
+        **({"keyed": True} if model.is_keyed else {}),
         "gates": list(model.gates),
         "consumers": list(model.consumers),
         "inputs": [_input_document(i) for i in model.inputs],
@@ -312,6 +319,7 @@ def from_document(document: Mapping[str, Any]) -> Plan:
         limits=document["limits"],
         notes=tuple(document["notes"]),
         params=document.get("params", {}),  # older plans hold no more than the fingerprint
+        keys=keys_from(document["keys"]) if "keys" in document else None,
     )
 
 
@@ -344,6 +352,7 @@ def _model_from(document: Mapping[str, Any]) -> PlannedModel:
         one_by_one=tuple(document["one_by_one"]),
         # Plans of before columns could change have none.
         changes=tuple(change_from(change) for change in document.get("columns", ())),
+        is_keyed=document.get("keyed", False),
         gates=tuple(document["gates"]),
         consumers=tuple(document["consumers"]),
         inputs=tuple(_input_from(i, grain) for i in document["inputs"]),

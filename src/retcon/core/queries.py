@@ -41,6 +41,19 @@ class Batching:
         return self.vouched or not self.reasons
 
 
+@dataclass(frozen=True, kw_only=True)
+class Entity:
+    """May the rows of some entities be computed without those of others? If not, why."""
+
+    columns: frozenset[str] = frozenset()
+    """Output columns, folded, that are the inputs' `key`, unchanged."""
+    reasons: tuple[str, ...] = ()
+
+    @property
+    def is_kept_apart(self) -> bool:
+        return not self.reasons
+
+
 def quoted(identifier: str) -> str:
     """One part of a SQL name, safe to stand in a text."""
     return "`" + identifier.replace("`", "``") + "`"

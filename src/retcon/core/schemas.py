@@ -4,15 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from retcon.core.evolution import CommentColumn, SchemaChange, changes_for, require_planned
-from retcon.core.models import Model
-from retcon.core.slices import Grain, Whole
+from retcon.core.evolution import (
+    AddColumn,
+    CommentColumn,
+    SchemaChange,
+    change_text,
+    changes_for,
+    require_planned,
+)
+from retcon.core.models import Model, Strategy
+from retcon.core.slices import Buckets, Grain, Whole
 from retcon.core.tables import Column, TableFacts
 from retcon.core.types import is_same_type
 from retcon.errors import Refused
 
 TIME_TYPES = ("date", "timestamp", "timestamp_ntz")
 """What an input's `time` may be, as Spark spells it."""
+
+_HASHED = ("int", "bigint", "string", "date", "timestamp", "timestamp_ntz", "binary", "decimal")
+"""What Iceberg's `bucket` takes, as Spark spells it."""
 
 
 def require_aligned(model: Model, facts: TableFacts) -> None:
@@ -21,18 +31,68 @@ def require_aligned(model: Model, facts: TableFacts) -> None:
     if by is None or isinstance(grain, Whole):
         return
     column = facts.column(by)
+    if isinstance(grain, Buckets):
+        _require_buckets(model, by, grain, facts)
+        return
     if column is not None:
         _require_time_type(model, grain, column)
     cuts = [(field.column.lower(), field.grain(column.type) if column else None) for field in facts.partitioning]
     if len(cuts) == 1 and cuts[0][0] == by.lower() and cuts[0][1] is not None and cuts[0][1].divides(grain):
         return
-    found = ", ".join(f"{f.transform}({f.column})" for f in facts.partitioning) or "not at all"
     raise Refused(
-        f"{model.name}: the table is partitioned by {found}, the model is sliced by {by}, {grain.noun} each",
+        f"{model.name}: the table is partitioned by {_partitioning(facts)}, the model is sliced by {by}, "
+        f"{grain.noun} each",
         state="no plan was written",
         next=f"a table that retcon writes is partitioned by {by} alone, by {grain} or finer; rename the model, "
         "or repartition the table",
     )
+
+
+def _partitioning(facts: TableFacts) -> str:
+    return ", ".join(f"{f.transform}({f.column})" for f in facts.partitioning) or "not at all"
+
+
+def _require_buckets(model: Model, by: str, cut: Buckets, facts: TableFacts) -> None:
+    if len(facts.partitioning) == 1 and facts.buckets_of(by, cut.number):
+        return
+    raise Refused(
+        f"{model.name}: the table is partitioned by {_partitioning(facts)}, the model is sliced by {by} into {cut}",
+        state="no plan was written",
+        next=f"a table that retcon writes in buckets is partitioned by bucket({cut.number}, {by}) alone; rename the "
+        "model, or repartition the table",
+    )
+
+
+def require_same_hashes(model: Model, facts: Mapping[str, TableFacts]) -> None:
+    """An input that lies in the model's very buckets has keys of the model's type: 17 and '17' hash differently."""
+    table, by = facts.get(model.name), model.slicing.by
+    own = table.column(by) if table is not None and by is not None else None
+    if own is None or not isinstance(model.grain, Buckets):
+        return
+    for i in model.inputs:
+        read = facts.get(i.table)
+        if i.key is None or read is None or not read.buckets_of(i.key, model.grain.number):
+            continue
+        key = read.column(i.key)
+        if key is not None and _hashed_as(key.type) != _hashed_as(own.type):
+            raise Refused(
+                f"{model.name}: its {own.name} is {own.type}, and {i.table} is in {model.grain} of {key.name}, which "
+                f"is {key.type}: the same key isn't in the same bucket of both",
+                state="nothing was staged",
+                next=f"leave `key` of the input {i.name} out, and it is read whole; or choose another number",
+            )
+
+
+def _hashed_as(kind: str) -> str:
+    return "bigint" if kind == "int" else kind
+
+
+def _require_hashed_type(model: Model, column: Column) -> None:
+    if column.type.split("(")[0] not in _HASHED:
+        raise Refused(
+            f"{model.name}: buckets go by {column.name}, which is {column.type}; such values have no bucket",
+            next=f"CAST it in the query, e.g. CAST({column.name} AS STRING) AS {column.name}",
+        )
 
 
 def _require_time_type(model: Model, grain: Grain, column: Column) -> None:
@@ -55,6 +115,25 @@ def planned_changes(model: Model, facts: TableFacts | None, names: tuple[str, ..
     if facts is None or not shown:
         return ()
     return changes_for(model, facts, {name: declared.get(name.lower()) for name in shown})
+
+
+def require_carried(model: Model, changes: Iterable[SchemaChange], *, is_keyed: bool) -> None:
+    """Rows that are carried over stay as they are: their columns change only in ways that such rows can take."""
+    for change in changes:
+        if is_keyed and not isinstance(change, CommentColumn):
+            raise Refused(
+                f"{model.name}: the plan is about some keys, and the columns of all rows would change: "
+                f"{change_text(change)}",
+                state="no plan was written",
+                next="plan it without keys first",
+            )
+        is_nested = isinstance(change, AddColumn) and "." in change.column
+        if is_nested and model.strategy is Strategy.MERGE:
+            raise Refused(
+                f"{model.name}: rows that stay when others are merged can't take a new field: {change_text(change)}",
+                state="no plan was written",
+                next="yield it as a column of its own",
+            )
 
 
 def opened_changes(
@@ -96,7 +175,10 @@ def _require_slice_column(model: Model, found: Mapping[str, Column]) -> None:
     column = found.get(by.lower())
     if column is None:
         raise Refused(f"{model.name}: slices go by {by}, which isn't there in the output", next=f"yield it: … AS {by}")
-    _require_time_type(model, grain, column)
+    if isinstance(grain, Buckets):
+        _require_hashed_type(model, column)
+    else:
+        _require_time_type(model, grain, column)
 
 
 def require_time_columns(model: Model, facts: Mapping[str, TableFacts]) -> None:

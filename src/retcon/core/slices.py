@@ -155,12 +155,39 @@ class Whole:
 
 WHOLE = Whole()
 
-Cut = Grain | Whole
+
+@dataclass(frozen=True, order=True)
+class Buckets:
+    """A fixed number of pieces, by a hash of the slice column as Iceberg's `bucket` takes it."""
+
+    number: int
+
+    def label(self, ordinal: int) -> str:
+        """`b07`, as wide as the last one."""
+        return f"b{ordinal:0{len(str(self.number - 1))}}"
+
+    def parse(self, label: str) -> int:
+        """The inverse of `label`."""
+        ordinal = int(label[1:]) if re.fullmatch(r"b[0-9]+", label) else -1
+        if not 0 <= ordinal < self.number or self.label(ordinal) != label:
+            raise ValueError(f"{label!r} isn't one of {self}, {self.label(0)} to {self.label(self.number - 1)}")
+        return ordinal
+
+    def __str__(self) -> str:
+        return f"{self.number} buckets"
+
+
+Cut = Grain | Whole | Buckets
 """How a table is cut into slices; only grains are cut by time."""
+
+_BUCKETS = re.compile(r"([1-9][0-9]*) buckets")
 
 
 def cut_of(name: str) -> Cut:
     """The inverse of `str`."""
+    buckets = _BUCKETS.fullmatch(name)
+    if buckets is not None:
+        return Buckets(int(buckets[1]))
     return WHOLE if name == str(WHOLE) else Grain(name)
 
 
@@ -212,10 +239,15 @@ class SliceSet:
         return cls(grain, tuple(range(first, last + 1)))
 
     @classmethod
+    def every(cls, cut: Whole | Buckets) -> SliceSet:
+        """All slices of a table that isn't cut by time."""
+        return cls.span(cut, 0, 0 if isinstance(cut, Whole) else cut.number - 1)
+
+    @classmethod
     def covering(cls, cut: Cut, interval: Interval) -> SliceSet:
         """The slices that overlap the interval: a range that cuts a slice is widened outward."""
-        if isinstance(cut, Whole):
-            return cls(cut, (0,))
+        if not isinstance(cut, Grain):
+            return cls.every(cut)
         last = cut.ordinal(interval.end)
         if cut.start(last) == interval.end:
             last -= 1
@@ -224,8 +256,8 @@ class SliceSet:
     @classmethod
     def over(cls, cut: Cut, hours: Iterable[tuple[int, int]]) -> SliceSet:
         """The slices that hold some of these hours, given as ranges (first, last)."""
-        if isinstance(cut, Whole):
-            return cls(cut, (0,) if any(True for _ in hours) else ())
+        if not isinstance(cut, Grain):
+            return cls.every(cut) if any(True for _ in hours) else cls(cut)
         spans = (range(cut.holding(first), cut.holding(last) + 1) for first, last in hours)
         return cls.of(cut, (ordinal for span in spans for ordinal in span))
 
@@ -288,8 +320,8 @@ class SliceSet:
         """The slices of another grain that cover these."""
         if cut == self.grain:
             return self
-        if isinstance(cut, Whole):
-            return SliceSet(cut, (0,) if self.ordinals else ())
+        if not isinstance(cut, Grain):
+            return SliceSet.every(cut) if self.ordinals else SliceSet(cut)
         return SliceSet.over(cut, self.hours())
 
     def widened(self, *, back: int = 0, ahead: int = 0) -> SliceSet:
@@ -327,6 +359,6 @@ class SliceSet:
 
 
 def _timed(cut: Cut) -> Grain:
-    if isinstance(cut, Whole):
+    if not isinstance(cut, Grain):
         raise ValueError("a table that isn't cut by time has no intervals")
     return cut

@@ -70,6 +70,10 @@ class TableFacts:
         at = bisect_left(self.history, moment, key=lambda entry: entry[0])
         return self.history[at - 1][1] if at else None
 
+    def buckets_of(self, column: str, number: int) -> bool:
+        """Is the table partitioned by this many buckets of this column, among other things?"""
+        return any(f.column.lower() == column.lower() and f.transform == f"bucket[{number}]" for f in self.partitioning)
+
     @property
     def column_names(self) -> tuple[str, ...]:
         return tuple(column.name for column in self.columns)
@@ -136,7 +140,7 @@ class TableContents:
     grain: Cut
     files: tuple[TableFile, ...] = ()
     null_rows: int = 0
-    """Rows whose time is NULL: they are in no slice."""
+    """Rows whose time, or key, is NULL: they are in no slice."""
     told: Told = Told.ROWS
 
     @property

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from retcon.core.jobs import Read
+from retcon.core.models import Input
+from retcon.core.planning import reads_its_slices
+from retcon.core.plans import PlannedModel
 from retcon.core.runs import Consumed, Run
-from retcon.core.slices import WHOLE, Slice, SliceSet
+from retcon.core.slices import WHOLE, Grain, Slice, SliceSet, Whole
 from retcon.core.tables import digest_of
 from retcon.errors import Refused
 from retcon.flow.context import Context, read_as_planned
@@ -24,12 +27,15 @@ def consumed_by(run: Run, context: Context) -> tuple[Consumed, ...]:
     recorded = {name: _recorded(run, name, context) for name in read if name in context.project.graph.models}
     found: list[Consumed] = []
     for planned in run.plan.models:
+        known = {i.name: recorded[i.table] for i in context.model(planned).inputs if _is_told(i, planned, context)}
         for i in context.model(planned).inputs:
             for slice in planned.slices:
                 job = SliceSet(slice.grain, (slice.ordinal,))
                 read_now = read_as_planned(i, planned.input(i.name), job, snapshots)
                 # What the ledger has of a model tells nothing about what it was back then.
-                content = _content(read_now, None if i.at_slice_end else recorded.get(i.table), context)
+                rows = None if i.at_slice_end else known.get(i.name)
+                # Rows of other keys were made of what their own runs read: no one content tells what the slice holds.
+                content = f"keys:{run.id}" if planned.is_keyed else _content(read_now, rows, context)
                 found.append(
                     Consumed(
                         model=planned.name,
@@ -41,6 +47,14 @@ def consumed_by(run: Run, context: Context) -> tuple[Consumed, ...]:
                     )
                 )
     return tuple(found)
+
+
+def _is_told(i: Input, planned: PlannedModel, context: Context) -> bool:
+    """Do a model's recorded slices tell what is read of it? Not where it is read by another column."""
+    upstream = context.project.graph.models.get(i.table)
+    if upstream is None or isinstance(upstream.grain, Grain | Whole):
+        return upstream is not None
+    return reads_its_slices(i, planned.slices.grain, upstream)
 
 
 def _recorded(run: Run, model: str, context: Context) -> Mapping[Slice, str]:
@@ -73,6 +87,8 @@ def _content(read: Read, recorded: Mapping[Slice, str] | None, context: Context)
     if read.slices is None:
         return f"files:{held.of(None).digest}"
     cut = next((slice.grain for slice in known), read.slices.grain)
+    if cut != read.slices.grain and not (isinstance(cut, Grain) and isinstance(read.slices.grain, Grain)):
+        return f"files:{held.of(read.slices).digest}"
     parts: list[str] = []
     for slice in read.slices.recut(cut):
         files = read.slices & SliceSet(cut, (slice.ordinal,)).recut(read.slices.grain)

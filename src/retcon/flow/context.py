@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from pathlib import Path
 
-from retcon.core.jobs import Job, Read, WaveTarget
-from retcon.core.models import Input, Model
+from retcon.core.jobs import Job, KeyedRows, Read, WaveTarget
+from retcon.core.keys import keys_file
+from retcon.core.models import Input, Model, Strategy
 from retcon.core.plans import PlannedInput, PlannedModel
 from retcon.core.projects import Project
 from retcon.core.runs import Event, Run
-from retcon.core.slices import Cut, Grain, SliceSet
+from retcon.core.slices import Buckets, Cut, Grain, SliceSet
 from retcon.core.tables import TableContents
+from retcon.errors import Refused
 from retcon.flow.ports import Clock, Ledger, Tables, Warehouse, Watch
 
 
@@ -48,8 +51,8 @@ class Context:
 
     def contents_of(self, read: Read) -> TableContents:
         """The files of what is read, in the slices that it is read in."""
-        time = None if read.slices is None else read.time
-        return self.contents(read.table, time, read.cut, read.snapshot_id)
+        by = None if read.slices is None else read.by
+        return self.contents(read.table, by, read.cut, read.snapshot_id)
 
     def snapshots(self, run: Run) -> Mapping[str, int | None]:
         """Which snapshot of each table this run reads: its own branches, and the pins of everything else."""
@@ -67,30 +70,79 @@ def job_of(
 ) -> Job:
     """The computation of these slices from these snapshots, read as the plan says."""
     model = context.model(planned)
+    hashed = _bucketed_as(model, context)
     return Job(
         name=f"{run.id}_{model.name.replace('.', '__')}_{name}",
         model=model,
         slices=slices,
-        reads={i.name: read_as_planned(i, planned.input(i.name), slices, snapshots) for i in model.inputs},
+        reads={
+            i.name: read_as_planned(i, planned.input(i.name), slices, snapshots, bucketed_as=hashed)
+            for i in model.inputs
+        },
         parameters=parameters_of(slices, context.project.settings.params, run_ts=_run_ts(run)),
+        keyed=keyed_rows(run, planned, context),
+        carried=_carried(run, planned, slices, context),
     )
 
 
-def read_as_planned(i: Input, planned: PlannedInput, slices: SliceSet, snapshots: Mapping[str, int | None]) -> Read:
+def _carried(run: Run, planned: PlannedModel, slices: SliceSet, context: Context) -> Read | None:
+    """What of the slices there may be kept; before the tables are opened, nothing is known of it."""
+    model, table = context.model(planned), run.tables.get(planned.name)
+    if table is None or not (planned.is_keyed or model.strategy is Strategy.MERGE):
+        return None
+    by = model.slicing.by
+    return Read(table=planned.name, snapshot_id=table.base_snapshot, by=by, slices=None if by is None else slices)
+
+
+def keyed_rows(run: Run, planned: PlannedModel, context: Context) -> KeyedRows | None:
+    """The keys whose rows are computed, where the plan is about some; None: all rows are."""
+    keys = run.plan.keys if planned.is_keyed and planned.name in run.tables else None
+    facts = context.tables.facts(planned.name) if keys is not None else None
+    if keys is None or facts is None:
+        return None
+    column = facts.column(keys.column)
+    if column is None:
+        raise Refused(
+            f"{planned.name} has no column {keys.column} any more",
+            state="nothing was staged; production is untouched",
+            next=f"`retcon plan --refresh backfills/{run.id}.yaml` plans it anew",
+        )
+    path = Path(context.project.settings.root) / keys_file(run.id)
+    return KeyedRows(keys=keys, type=column.type, path=str(path))
+
+
+def _bucketed_as(model: Model, context: Context) -> str | None:
+    """The type of the table's own slice column, where it is cut into buckets and made already."""
+    facts = context.tables.facts(model.name) if isinstance(model.grain, Buckets) else None
+    column = facts.column(model.slicing.by) if facts is not None and model.slicing.by is not None else None
+    return None if column is None else column.type
+
+
+def read_as_planned(
+    i: Input,
+    planned: PlannedInput,
+    slices: SliceSet,
+    snapshots: Mapping[str, int | None],
+    *,
+    bucketed_as: str | None = None,
+) -> Read:
     """What these slices read of an input: at the run's snapshot of it, or as it was when they ended."""
-    grain = planned.slices.grain if planned.slices is not None else None
+    resolution = None if planned.slices is None else planned.slices.grain
     # Of its own table there is nothing before the run opens it.
     pinned = snapshots.get(i.table) if i.is_own or planned.versions else snapshots[i.table]
-    return read_of(i, slices, grain if isinstance(grain, Grain) else None, planned.version_for(slices) or pinned)
+    return read_of(i, slices, resolution, planned.version_for(slices) or pinned, bucketed_as=bucketed_as)
 
 
-def read_of(i: Input, slices: SliceSet, resolution: Grain | None, snapshot_id: int | None) -> Read:
+def read_of(
+    i: Input, slices: SliceSet, resolution: Cut | None, snapshot_id: int | None, *, bucketed_as: str | None = None
+) -> Read:
     """What these slices read of an input; without a resolution, all of it."""
     return Read(
         table=i.table,
         snapshot_id=snapshot_id,
-        time=i.time,
+        by=i.column(slices.grain),
         slices=None if resolution is None else i.read_by(slices, resolution),
+        bucketed_as=bucketed_as,
     )
 
 

@@ -51,5 +51,5 @@ def judge_inputs(
 
 def _windows(i: Input, model: Model, snapshots: Mapping[str, int | None], context: Context) -> WindowCounts:
     assert i.valid is not None
-    read = Read(table=i.table, snapshot_id=snapshots[i.table], time=None, slices=None)
+    read = Read(table=i.table, snapshot_id=snapshots[i.table], by=None, slices=None)
     return context.warehouse.windows(read, i.valid, samples=model.samples)

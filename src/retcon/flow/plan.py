@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
 from retcon.core.adoption import is_foreign, require_adopted
 from retcon.core.evolution import SchemaChange
 from retcon.core.intervals import Edge, Interval, edge_text
+from retcon.core.keys import Keys, is_value_of, require_few
 from retcon.core.models import Model, Strategy
 from retcon.core.planning import (
     Scope,
     World,
     asked_or_default,
     carried_notes,
+    keys_notes,
     merged_limits,
+    narrowed_to,
     notes_of,
     plan_id,
     plan_model,
@@ -30,8 +33,14 @@ from retcon.core.planning import (
 )
 from retcon.core.plans import Plan, Request
 from retcon.core.projects import Project
-from retcon.core.schemas import planned_changes, require_aligned, require_time_columns
-from retcon.core.slices import WHOLE, Cut, Grain, SliceSet
+from retcon.core.schemas import (
+    planned_changes,
+    require_aligned,
+    require_carried,
+    require_same_hashes,
+    require_time_columns,
+)
+from retcon.core.slices import WHOLE, Buckets, Cut, Grain, SliceSet
 from retcon.core.suggestions import nearest
 from retcon.core.tables import TableContents, TableFacts
 from retcon.core.versions import require_past_alone, versions_of
@@ -56,6 +65,7 @@ class Ask:
     allow_missing_source: bool = False
     wave: int | None = None
     refreshes: str | None = None
+    keys: Keys | None = None
 
 
 class Planner:
@@ -82,13 +92,13 @@ class Planner:
         asked = self._asked(ask, selected, world)
         hulls = [slices.hull() for _, slices in asked.values() if isinstance(slices.grain, Grain)]
         interval = _around(hulls)
-        scope = spread(
-            graph, {name: slices for name, (_, slices) in asked.items()}, world.published, downstream=ask.downstream
-        )
+        scope, left_out = self._scope(ask, {name: slices for name, (_, slices) in asked.items()}, world)
         require_slices(scope, self._project.settings.limits)
         running = tuple(name for name in graph.order if name in scope.slices)
         require_past_alone(scope.slices, graph)
         changes = self._require_readable(running, world)
+        for name in running:
+            require_carried(graph.models[name], changes[name], is_keyed=name in scope.keyed)
         world = replace(world, past=self._past(scope, world, ask.now))
         models = tuple(
             replace(plan_model(graph.models[name], scope, graph, world, ask.now, ask.wave), changes=changes[name])
@@ -122,8 +132,57 @@ class Planner:
             settings=self._project.settings.fingerprint,
             params=self._project.settings.params,
             limits=merged_limits(self._project.settings.limits),
-            notes=(*widened_notes(ranges), *carried_notes(scope), *notes_of(models, graph, interval, world)),
+            notes=(
+                *widened_notes(ranges),
+                *carried_notes(scope),
+                *(keys_notes(ask.keys, scope, left_out) if ask.keys is not None else ()),
+                *notes_of(models, graph, interval, world),
+            ),
+            keys=ask.keys,
         )
+
+    def _scope(self, ask: Ask, asked: Mapping[str, SliceSet], world: World) -> tuple[Scope, Mapping[str, SliceSet]]:
+        """The asked slices and what reads them; of keys, only what was published, and what that leaves out."""
+        graph = self._project.graph
+        scope = spread(graph, asked, world.published, downstream=ask.downstream)
+        if ask.keys is None:
+            return scope, {}
+        require_few(ask.keys, self._project.settings.limits.keys)
+        keyed = narrowed_to(ask.keys.column, scope, graph).keyed
+        there = {name: world.published.get(name, SliceSet(graph.models[name].grain)) for name in asked}
+        kept = {name: slices & there[name] if name in keyed else slices for name, slices in asked.items()}
+        left_out = {name: asked[name] - kept[name] for name in asked}
+        self._require_typed(ask.keys, keyed, world)
+        held = {name: self._holding(ask.keys, name, kept[name]) if name in keyed else kept[name] for name in kept}
+        for name in (name for name, slices in held.items() if not slices):
+            raise Refused(
+                f"{name}: nothing of {asked[name].text} that could hold these keys was ever published",
+                state="no plan was written",
+                next="plan it without keys",
+            )
+        narrowed = spread(graph, held, world.published, downstream=ask.downstream)
+        return narrowed_to(ask.keys.column, narrowed, graph), left_out
+
+    def _holding(self, keys: Keys, name: str, slices: SliceSet) -> SliceSet:
+        """The slices in which the keys can be: of buckets of the same column, their own; else any."""
+        by = self._project.graph.models[name].slicing.by
+        is_told = by is not None and by.casefold() == keys.column.casefold() and keys.values
+        if not is_told or not isinstance(slices.grain, Buckets):
+            return slices
+        found = self._tables.buckets_of(name, keys.column, slices.grain.number, keys.values)
+        return slices if found is None else SliceSet.of(slices.grain, found & set(slices.ordinals))
+
+    def _require_typed(self, keys: Keys, keyed: Collection[str], world: World) -> None:
+        """Keys that the table's column can't hold are no keys."""
+        for name in sorted(keyed):
+            facts = world.facts.get(name)
+            column = facts.column(keys.column) if facts is not None else None
+            wrong = [value for value in keys.values if column is not None and not is_value_of(value, column.type)]
+            if wrong and column is not None:
+                raise BadArguments(
+                    f"--keys: {wrong[0]!r} is no {column.type}, which {name}.{column.name} is",
+                    next="write them as the table has them",
+                )
 
     def _asked(self, ask: Ask, selected: Sequence[str], world: World) -> dict[str, tuple[Interval | None, SliceSet]]:
         """The range and slices of each model; where a date is left out, each model's own history decides."""
@@ -135,8 +194,7 @@ class Planner:
             is_all = model.strategy is Strategy.FULL and tells_history(model, graph, seen)
             start, end = (None, None) if is_all else (ask.start, ask.end)
             interval = asked_or_default(model, start, end, graph, seen, ask.now)
-            every = SliceSet(WHOLE, (0,)) if interval is None else SliceSet.covering(model.grain, interval)
-            slices = since_start(model, every)
+            slices = since_start(model, _slices_in(model.grain, interval))
             asked[name] = interval, slices
             seen = _with_planned(seen, model, slices)
         return asked
@@ -161,7 +219,8 @@ class Planner:
         for model in models:
             for i in model.inputs:
                 reading = reading_of(i, model.grain, graph, facts.get(i.table))
-                wanted[(i.table, None, WHOLE) if reading is None else (i.table, i.time, reading.resolution)] = None
+                by = i.column(model.grain)
+                wanted[(i.table, None, WHOLE) if reading is None else (i.table, by, reading.resolution)] = None
         contents = {
             (table, time, cut): self._tables.contents(table, time=time, grain=cut, snapshot_id=facts[table].snapshot_id)
             for table, time, cut in wanted
@@ -255,6 +314,7 @@ class Planner:
             problems += self._sql.column_problems(model, columns)
             output = self._sql.output_columns(model, columns)
             require_time_columns(model, world.facts)
+            require_same_hashes(model, world.facts)
             facts = world.facts.get(name)
             if facts is not None:
                 self._require_own(model, facts)
@@ -269,6 +329,13 @@ class Planner:
     def _require_own(self, model: Model, facts: TableFacts) -> None:
         if is_foreign(facts) and not self._ledger.published_slices(model.name):
             require_adopted(model, facts, self._ledger.adoption(model.name))
+
+
+def _slices_in(cut: Cut, interval: Interval | None) -> SliceSet:
+    """The slices of a range; without one, all that a table has which isn't cut by time."""
+    if isinstance(cut, Grain):
+        return SliceSet(cut) if interval is None else SliceSet.covering(cut, interval)
+    return SliceSet.every(cut)
 
 
 def _printable(reason: str) -> str:

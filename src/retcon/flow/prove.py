@@ -10,6 +10,7 @@ from decimal import Decimal
 
 from retcon.core.gates import (
     EMPTY,
+    OTHER_KEYS,
     OUTSIDE_SCOPE,
     PARITY,
     SCHEMA,
@@ -23,14 +24,14 @@ from retcon.core.gates import (
     metrics_of,
     not_null_columns,
 )
-from retcon.core.jobs import MeasureRequest
+from retcon.core.jobs import KeyedRows, MeasureRequest
 from retcon.core.measures import SliceMeasure, TableMeasures
 from retcon.core.models import Model
 from retcon.core.plans import PlannedModel
 from retcon.core.runs import Judged, ProvenSlice, ProvingBegan, Run, RunTable
-from retcon.core.slices import Slice, SliceSet
+from retcon.core.slices import Buckets, Slice, SliceSet
 from retcon.errors import Refused
-from retcon.flow.context import Context, job_of
+from retcon.flow.context import Context, job_of, keyed_rows
 from retcon.flow.ports import Progress
 from retcon.flow.standing import standing_at
 
@@ -80,7 +81,7 @@ def _prove_model(run: Run, planned: PlannedModel, context: Context) -> _Proof:
         head=request.staged,
         slices=tuple(_proven_slices(planned, staged, production)),
         totals=_pairs(production.totals, staged.totals),
-        verdicts=(*declared, *_always_on(run, planned, request, staged, context)),
+        verdicts=(*declared, *_always_on(run, planned, request, (staged, production), context)),
     )
 
 
@@ -136,11 +137,19 @@ def _declared(
 
 
 def _always_on(
-    run: Run, planned: PlannedModel, request: MeasureRequest, staged: TableMeasures, context: Context
+    run: Run,
+    planned: PlannedModel,
+    request: MeasureRequest,
+    measured: tuple[TableMeasures, TableMeasures],
+    context: Context,
 ) -> list[Verdict]:
+    staged, production = measured
     table = run.tables[planned.name]
     verdicts = [_schema(planned, table, context), _outside_scope(planned, request, table, context)]
-    verdicts.append(_empty(request.model, staged))
+    verdicts.append(_empty(request.model, staged, production))
+    keyed = keyed_rows(run, planned, context)
+    if keyed is not None:
+        verdicts.append(_other_keys(request, keyed, context))
     if not request.model.nondeterministic:
         verdicts.append(_parity(run, planned, request, staged, context))
     return verdicts
@@ -177,15 +186,26 @@ def _outside_scope(planned: PlannedModel, request: MeasureRequest, table: RunTab
     return _verdict(planned.name, OUTSIDE_SCOPE, "no row outside the planned slices", findings)
 
 
-def _empty(model: Model, staged: TableMeasures) -> Verdict:
-    """A slice without rows is never taken for done."""
+def _empty(model: Model, staged: TableMeasures, production: TableMeasures) -> Verdict:
+    """A slice without rows is never taken for done; but nobody can say that a bucket should have had some."""
     empty = [slice for slice, measure in sorted(staged.slices.items()) if measure.rows == 0]
     summary = f"{len(empty):,} slices without rows" if empty else "every slice has rows"
-    refused = [] if model.allow_empty else empty
+    had_rows = {slice for slice, measure in production.slices.items() if measure.rows}
+    expected = [slice for slice in empty if slice in had_rows or not isinstance(slice.grain, Buckets)]
+    refused = [] if model.allow_empty else expected
     findings = [
         Finding(slice=slice.label, text="no rows; `allow_empty: true` would let it be emptied") for slice in refused
     ]
     return _verdict(model.name, EMPTY, summary, findings)
+
+
+def _other_keys(request: MeasureRequest, keyed: KeyedRows, context: Context) -> Verdict:
+    """What isn't about the plan's keys is, row for row, what it was when the run began."""
+    findings = [
+        Finding(slice=slice.label, text="rows of other keys changed")
+        for slice in context.warehouse.others_changed(request, keyed)
+    ]
+    return _verdict(request.model.name, OTHER_KEYS, "the rows of all other keys are as they were", findings)
 
 
 def _parity(

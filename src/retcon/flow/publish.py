@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from retcon.core.jobs import PublishRequest
+from retcon.core.planning import reads_its_slices
 from retcon.core.plans import PlannedModel, tag_before
 from retcon.core.runs import PointerSwap, PublishBegan, Published, PublishRefused, Run
-from retcon.core.slices import WHOLE, Grain, SliceSet
+from retcon.core.slices import WHOLE, Grain, SliceSet, Whole
 from retcon.errors import Conflict, Refused
 from retcon.flow.consume import consumed_by
 from retcon.flow.context import Context
@@ -77,10 +78,9 @@ def _require_unmoved(run: Run, planned: PlannedModel, context: Context) -> None:
     if facts.snapshot_id == base:
         return
     by = context.model(planned).slicing.by
-    for used in _used(run, planned):
-        # A table that is read whole may not have changed anywhere.
-        cut, time = (used.grain, by) if isinstance(used.grain, Grain) else (WHOLE, None)
-        changed = context.tables.changed(planned.name, time=time, grain=cut, since=base, until=facts.snapshot_id)
+    for used in _used(run, planned, context):
+        time = None if isinstance(used.grain, Whole) else by
+        changed = context.tables.changed(planned.name, time=time, grain=used.grain, since=base, until=facts.snapshot_id)
         hit = changed.within(used) if changed is not None else None
         if hit:
             commits = ", ".join(context.tables.commits_after(planned.name, base)[:3])
@@ -91,8 +91,14 @@ def _require_unmoved(run: Run, planned: PlannedModel, context: Context) -> None:
             )
 
 
-def _used(run: Run, planned: PlannedModel) -> Iterator[SliceSet]:
+def _used(run: Run, planned: PlannedModel, context: Context) -> Iterator[SliceSet]:
     """The slices of a table that this run writes, and those that its other models read: both must be as they were."""
     yield planned.slices
-    for i in (i for model in run.plan.models for i in model.inputs if i.table == planned.name):
-        yield SliceSet(WHOLE, (0,)) if i.slices is None else i.slices
+    made = context.model(planned)
+    for reader in run.plan.models:
+        for i in (i for i in context.model(reader).inputs if i.table == planned.name):
+            slices = reader.input(i.name).slices
+            is_by_slice = isinstance(made.grain, Grain) or reads_its_slices(i, reader.slices.grain, made)
+            # A table that is read whole, or by another column, may not have changed anywhere.
+            is_told = slices is not None and is_by_slice and isinstance(slices.grain, type(made.grain))
+            yield slices if slices is not None and is_told else SliceSet.every(WHOLE)

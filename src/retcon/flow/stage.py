@@ -25,7 +25,7 @@ from retcon.core.runs import (
     WaveStaged,
     WaveState,
 )
-from retcon.core.schemas import opened_changes
+from retcon.core.schemas import opened_changes, require_same_hashes
 from retcon.core.slices import SliceSet
 from retcon.core.tables import Told
 from retcon.errors import Fault, Interrupted, RetconError
@@ -137,6 +137,8 @@ def _open_table(run: Run, planned: PlannedModel, snapshots: Mapping[str, int | N
         facts = context.tables.facts(planned.name)
     if facts is None:
         raise Fault(f"{planned.name} was made, but the catalog doesn't show it", state="nothing was staged")
+    read = {i.table: found for i in model.inputs if (found := context.tables.facts(i.table)) is not None}
+    require_same_hashes(model, {**read, model.name: facts})
     # A branch from before a crash holds nothing yet, and main may have moved since: begin it anew.
     context.tables.drop_branch(planned.name, run.plan.branch)
     context.warehouse.open_branch(planned.name, run.plan.branch, facts.snapshot_id)

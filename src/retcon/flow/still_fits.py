@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from retcon.core.gates import OTHER_KEYS
 from retcon.core.models import Input
 from retcon.core.planning import not_made_here
 from retcon.core.plans import Origin, Plan, PlannedInput
@@ -23,7 +24,8 @@ def require_unchanged_code(plan: Plan, project: Project) -> None:
     ]
     for planned in plan.models:
         model = project.graph.models.get(planned.name)
-        gone = [name for name in planned.gates if model is not None and name not in model.gate_names]
+        known = (*model.gate_names, OTHER_KEYS) if model is not None else planned.gates
+        gone = [name for name in planned.gates if name not in known]
         if gone:
             changed.append(f"the gates of {planned.name} ({', '.join(gone)} left out)")
     if plan.settings != project.settings.fingerprint:
@@ -55,7 +57,8 @@ def require_unchanged_inputs(
             if i.versions:
                 changed = _changed_past(i, declared[i.name], tables)
             else:
-                changed = _changed_slices(plan, i, declared[i.name].time, tables, pins or {})
+                by = declared[i.name].column(planned.slices.grain)
+                changed = _changed_slices(plan, i, by, tables, pins or {})
             if changed:
                 raise Refused(
                     f"{i.table} changed since plan {plan.id} was made: {changed}",
@@ -67,9 +70,9 @@ def require_unchanged_inputs(
 def require_same_files(plan: Plan, project: Project, tables: Tables) -> None:
     """What couldn't be pinned still is what it was when the plan was made, as far as its files tell."""
     for planned in plan.models:
-        times = {i.name: i.time for i in project.graph.model(planned.name).inputs}
+        columns = {i.name: i.column(planned.slices.grain) for i in project.graph.model(planned.name).inputs}
         for i in planned.inputs:
-            changed = "" if i.is_pinned else _changed_files(plan, i, times.get(i.name), tables)
+            changed = "" if i.is_pinned else _changed_files(plan, i, columns.get(i.name), tables)
             if changed:
                 raise Refused(
                     f"{i.table} ({i.format}) changed since plan {plan.id} was made: {changed}",
@@ -78,14 +81,14 @@ def require_same_files(plan: Plan, project: Project, tables: Tables) -> None:
                 )
 
 
-def _changed_files(plan: Plan, i: PlannedInput, time: str | None, tables: Tables) -> str:
+def _changed_files(plan: Plan, i: PlannedInput, by: str | None, tables: Tables) -> str:
     """How the files of a source that can't be pinned differ from the plan's; empty if they don't, or can't be seen."""
     if tables.facts(i.table) is None:
         return "it is gone"
     if not i.content:
         return ""
     grain = i.slices.grain if i.slices is not None else plan.models[0].slices.grain
-    held = tables.contents(i.table, time=time, grain=grain, snapshot_id=None)
+    held = tables.contents(i.table, time=by, grain=grain, snapshot_id=None)
     is_same = held.of(i.slices).digest == i.content
     return "" if is_same else "files that it reads were added, removed or rewritten"
 
@@ -116,12 +119,10 @@ def _held(planned: PlannedInput, i: Input, slices: SliceSet, snapshot_id: int, t
     return tables.contents(i.table, time=time, grain=cut, snapshot_id=snapshot_id).of(reads).digest
 
 
-def _changed_slices(
-    plan: Plan, i: PlannedInput, time: str | None, tables: Tables, pins: Mapping[str, int | None]
-) -> str:
+def _changed_slices(plan: Plan, i: PlannedInput, by: str | None, tables: Tables, pins: Mapping[str, int | None]) -> str:
     """Which of the planned slices of an input differ from the plan; empty if none."""
     if not i.is_pinned:
-        return _changed_files(plan, i, time, tables)
+        return _changed_files(plan, i, by, tables)
     facts = tables.facts(i.table)
     if facts is None:
         return "" if i.origin is Origin.RUN else "the table is gone"
@@ -131,7 +132,7 @@ def _changed_slices(
     own = plan.model(i.table)
     reads = None if i.slices is None else not_made_here(i.slices, own.slices if own is not None else None)
     cut = WHOLE if reads is None else reads.grain
-    column = None if reads is None else time
+    column = None if reads is None else by
     now = tables.contents(i.table, time=column, grain=cut, snapshot_id=snapshot_id)
     if now.of(reads).digest == i.content:
         return ""

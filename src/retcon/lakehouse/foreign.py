@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, timedelta
 from pathlib import Path
 from urllib.parse import unquote
@@ -12,7 +12,7 @@ from retcon.core.adoption import Survey
 from retcon.core.intervals import midnight
 from retcon.core.projects import Source
 from retcon.core.promises import DELTA, JDBC
-from retcon.core.slices import Cut, Grain, SliceSet, Whole
+from retcon.core.slices import Cut, Grain, SliceSet
 from retcon.core.tables import Changed, Column, TableContents, TableFacts, TableFile, Told
 from retcon.errors import Fault, Refused
 from retcon.lakehouse.metadata import IcebergMetadata
@@ -75,6 +75,10 @@ class SourceTables:
         files = tuple(_table_file(path, stat, time, grain) for path, stat in _listed(source))
         return TableContents(grain=grain, files=files, told=Told.FILES)
 
+    def buckets_of(self, name: str, column: str, number: int, texts: Sequence[str]) -> frozenset[int] | None:
+        """The buckets of these values, as text, in a table of the catalog."""
+        return self._catalog.buckets_of(name, column, number, texts)
+
     def survey(self, name: str, *, by: str | None, grain: Cut) -> Survey:
         """What a table of the catalog is like: models are never written anywhere else."""
         return self._catalog.survey(name, by=by, grain=grain)
@@ -124,7 +128,7 @@ def _is_hidden(name: str) -> bool:
 
 
 def _table_file(path: str, stat: os.stat_result, time: str | None, grain: Cut) -> TableFile:
-    first, last = _span(path, time, grain) if time is not None and not isinstance(grain, Whole) else (None, None)
+    first, last = _span(path, time, grain) if time is not None and isinstance(grain, Grain) else (None, None)
     return TableFile(
         path=path,
         rows=0,

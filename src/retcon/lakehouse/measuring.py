@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DecimalType, MapType, StructField, StructType
 
 from retcon.core.gates import Unique
-from retcon.core.jobs import Job, MeasureRequest, Read
+from retcon.core.jobs import Job, KeyedRows, MeasureRequest, Read
 from retcon.core.measures import SliceMeasure, TableMeasures
 from retcon.core.queries import quoted
 from retcon.core.slices import Slice, SliceSet
@@ -30,9 +30,9 @@ from retcon.lakehouse.checksums import (
     shape_of,
 )
 from retcon.lakehouse.predicates import slice_at, slice_key, slice_predicate
-from retcon.lakehouse.scoped_reads import ScopedReads, type_of
+from retcon.lakehouse.scoped_reads import ScopedReads, fitted, type_of
 from retcon.lakehouse.sessions import first_line
-from retcon.lakehouse.staging import confined
+from retcon.lakehouse.staging import slices_of
 
 _SIDE, _SLICE, _HASH, _WHOLE = "__retcon_side", "__retcon_slice", "__retcon_hash", "__retcon_whole"
 _STAGED, _PRODUCTION = 1, 0
@@ -109,9 +109,35 @@ class Measuring:
         )
         return {slice_at(request.slices.grain, row["at"]): int(row["surplus"]) for row in found}
 
+    def others_changed(self, request: MeasureRequest, keyed: KeyedRows) -> tuple[Slice, ...]:
+        """Slices in which the rows of other keys aren't, as a multiset, what they were when the run began."""
+        column = keyed.keys.column
+        staged, base = (
+            self._reads.frame(_table_read(request, snapshot, request.slices))
+            for snapshot in (request.staged, request.production)
+        )
+        fields = _hashed_fields(staged, ())
+        low, high = checksum_sums(_HASH)
+        sides = [
+            _side(self._reads.of_keys(frame, column, keyed, others=True), side, fields)
+            for side, frame in ((_STAGED, staged), (_PRODUCTION, fitted(base, staged)))
+        ]
+        union = sides[0].unionByName(sides[1], allowMissingColumns=True)
+        rows = (
+            union.select("*", _slice_column(union, request).alias(_SLICE))
+            .groupBy(_SLICE, _SIDE)
+            .agg(F.count(F.lit(1)).alias("n"), F.expr(low).alias("low"), F.expr(high).alias("high"))
+            .collect()
+        )
+        found: dict[Slice, set[tuple[int, int, int, int]]] = {}
+        for row in rows:
+            at = slice_at(request.slices.grain, row[_SLICE])
+            found.setdefault(at, set()).add((row[_SIDE], row["n"], row["low"], row["high"]))
+        return tuple(sorted(at for at, both in found.items() if len(both) != 2 or len({m[1:] for m in both}) != 1))
+
     def differs_alone(self, job: Job, request: MeasureRequest, checksum: str) -> str:
         """How a slice computed by itself differs from what the wave staged for it; empty if it doesn't."""
-        alone = confined(self._reads.compute(job), job)
+        alone = slices_of(self._reads, job)
         fields = _hashed_fields(alone, request.model.volatile)
         low, high = checksum_sums(_HASH)
         row = (
@@ -136,9 +162,9 @@ def _without_reshaped(old: DataFrame, staged: DataFrame) -> DataFrame:
     return old.drop(*(f.name for f in nested if now.get(f.name.lower()) != f.dataType.simpleString()))
 
 
-def _table_read(request: MeasureRequest, snapshot: int, slices: SliceSet | None) -> Read:
+def _table_read(request: MeasureRequest, snapshot: int | None, slices: SliceSet | None) -> Read:
     by = request.model.slicing.by
-    return Read(table=request.table, snapshot_id=snapshot, time=by, slices=None if by is None else slices)
+    return Read(table=request.table, snapshot_id=snapshot, by=by, slices=None if by is None else slices)
 
 
 def _slice_column(frame: DataFrame, request: MeasureRequest) -> SparkColumn:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Operation, Snapshot
 from pyiceberg.transforms import (
+    BucketTransform,
     DayTransform,
     HourTransform,
     IdentityTransform,
@@ -28,9 +29,12 @@ from pyiceberg.typedef import Identifier
 from pyiceberg.types import (
     DateType,
     IcebergType,
+    IntegerType,
     ListType,
+    LongType,
     MapType,
     NestedField,
+    StringType,
     StructType,
     TimestampType,
     TimestamptzType,
@@ -41,7 +45,7 @@ from retcon.core.adoption import SpecInUse, Survey
 from retcon.core.jobs import StagedWave, WaveTarget
 from retcon.core.projects import Catalog
 from retcon.core.runs import StagedSlice
-from retcon.core.slices import Cut, Grain, SliceSet, Whole
+from retcon.core.slices import Buckets, Cut, Grain, SliceSet, Whole
 from retcon.core.tables import Changed, Column, PartitionField, SchemaVersion, TableContents, TableFacts, TableFile
 from retcon.errors import Fault, Refused
 
@@ -206,6 +210,22 @@ class IcebergMetadata:
                     ordinals.update(range(file.first, file.last + 1))
         return Changed(slices=SliceSet.of(grain, ordinals), everything=everything)
 
+    def buckets_of(self, name: str, column: str, number: int, texts: Sequence[str]) -> frozenset[int] | None:
+        """The buckets of these values of a column, as text; None where only Spark could read them."""
+        table = self._load(name)
+        fields = table.schema().fields if table is not None else ()
+        kind = next((field.field_type for field in fields if field.name.lower() == column.lower()), None)
+        values: Sequence[Any]
+        match kind:
+            case IntegerType() | LongType():
+                values = [int(text) for text in texts]
+            case StringType():
+                values = texts
+            case _:
+                return None
+        hashed = BucketTransform[Any](number).transform(kind)
+        return frozenset(found for value in values if (found := hashed(value)) is not None)
+
     def commits_after(self, name: str, snapshot_id: int | None) -> list[str]:
         """What landed on main after this snapshot, newest first, as people can read it."""
         table = self._load(name)
@@ -355,7 +375,7 @@ def _held(manifest: ManifestFile, table: Table) -> list[DataFile]:
 
 
 class _Spans:
-    """Which slices a file may hold rows of: by its partition and by the bounds of its time column, in hours."""
+    """Which slices a file may hold rows of: by its partition, and by the bounds of its time column, in hours."""
 
     def __init__(self, table: Table, time: str | None, cut: Cut) -> None:
         schema = table.schema()
@@ -384,17 +404,31 @@ class _Spans:
     def null_rows(self, file: DataFile) -> int:
         if self._field is None or file.content != DataFileContent.DATA:
             return 0
-        in_null_partition = self._partition_hours(file, self._specs[file.spec_id]) == _NO_SLICE
+        spec = self._specs[file.spec_id]
+        cut = self._cut
+        by_partition = self._bucket(file, cut) if isinstance(cut, Buckets) else self._partition_hours(file, spec)
+        in_null_partition = by_partition == _NO_SLICE
         return int((file.null_value_counts or {}).get(self._field.field_id, file.record_count * in_null_partition))
 
     def _slices(self, file: DataFile) -> tuple[int | None, int | None]:
         if isinstance(self._cut, Whole):
             return 0, 0
+        if isinstance(self._cut, Buckets):
+            return self._bucket(file, self._cut)
         hours = self._hours(file)
         if hours is None or hours == _NO_SLICE:
             return hours or (None, None)
         first, last = (self._cut.holding(hour) for hour in hours)
         return (first, last) if last - first < _WIDEST else (None, None)
+
+    def _bucket(self, file: DataFile, cut: Buckets) -> tuple[int | None, int | None]:
+        """By the partition alone: bounds of a column tell nothing of its hashes."""
+        for position, field in enumerate(self._specs[file.spec_id].fields):
+            is_by_key = self._field is not None and field.source_id == self._field.field_id
+            if is_by_key and isinstance(field.transform, BucketTransform) and field.transform.num_buckets == cut.number:
+                value = file.partition[position]
+                return _NO_SLICE if value is None else (value, value)
+        return None, None
 
     def _hours(self, file: DataFile) -> tuple[int, int] | None:
         if self._field is None:

@@ -6,16 +6,23 @@ from collections.abc import Sequence
 from datetime import date
 
 from retcon.core.queries import quoted
-from retcon.core.slices import Cut, Grain, Slice, SliceSet, Whole
+from retcon.core.slices import Buckets, Cut, Grain, Slice, SliceSet, Whole
 
 MOST_IN_A_LIST = 200
 """Above this, Iceberg stops pruning manifests and files by an IN list."""
 
 
-def slice_predicate(column: str | None, type: str, slices: SliceSet) -> str:
-    """SQL that holds for exactly the rows of these slices: ranges for neighbours, lists for the rest."""
+def slice_predicate(column: str | None, type: str, slices: SliceSet, *, bucketed_as: str | None = None) -> str:
+    """SQL that holds for exactly the rows of these slices: ranges for neighbours, lists for the rest.
+
+    Buckets are counted in `bucketed_as`, where the column has another type.
+    """
     if column is None or isinstance(slices.grain, Whole):
         return "true" if slices else "false"
+    if isinstance(slices.grain, Buckets):
+        is_cast = bucketed_as is not None and bucketed_as != type
+        value = f"CAST({quoted(column)} AS {bucketed_as})" if is_cast else quoted(column)
+        return _listed(f"system.bucket({slices.grain.number}, {value})", [str(each) for each in slices.ordinals])
     # A date tells no hours: its day is the least that can be asked for.
     grain = Grain.DAY if type == "date" and slices.grain is Grain.HOUR else slices.grain
     name = quoted(column)
@@ -27,9 +34,14 @@ def slice_predicate(column: str | None, type: str, slices: SliceSet) -> str:
         else:
             start, end = (_literal(grain, ordinal, type) for ordinal in (first, last + 1))
             terms.append(f"({name} >= {start} AND {name} < {end})")
-    for at in range(0, len(singles), MOST_IN_A_LIST):
-        terms.append(f"{name} IN ({', '.join(singles[at : at + MOST_IN_A_LIST])})")
+    if singles:
+        terms.append(_listed(name, singles))
     return balanced("OR", terms) if terms else "false"
+
+
+def _listed(value: str, among: Sequence[str]) -> str:
+    lists = [", ".join(among[at : at + MOST_IN_A_LIST]) for at in range(0, len(among), MOST_IN_A_LIST)]
+    return balanced("OR", [f"{value} IN ({each})" for each in lists]) if lists else "false"
 
 
 def slice_key(column: str | None, type: str, cut: Cut) -> str:
@@ -37,6 +49,8 @@ def slice_key(column: str | None, type: str, cut: Cut) -> str:
     if column is None or isinstance(cut, Whole):
         return "0"
     name = quoted(column)
+    if isinstance(cut, Buckets):
+        return f"system.bucket({cut.number}, {name})"
     if type == "date" and cut is Grain.DAY:
         return name
     match type:

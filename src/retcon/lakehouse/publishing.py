@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 
 from retcon.core.jobs import PublishRequest
 from retcon.core.runs import PointerSwap
-from retcon.core.slices import Grain
+from retcon.core.slices import Grain, Whole
 from retcon.errors import Conflict, Refused
 from retcon.lakehouse.predicates import MOST_IN_A_LIST
 from retcon.lakehouse.staging import Staging
@@ -96,11 +96,14 @@ class Publishing:
         """The run's slices as one Iceberg expression: ranges for neighbours, lists for the rest, as a balanced tree."""
         iceberg = self._spark._jvm.org.apache.iceberg.expressions.Expressions  # type: ignore[union-attr] # set on a live session
         slices = request.slices
-        if not isinstance(slices.grain, Grain):
+        if isinstance(slices.grain, Whole):
             return iceberg.alwaysTrue()
         # A table that retcon writes is partitioned by its slice column alone.
         field = table.schema().findField(table.spec().fields().get(0).sourceId())
         column = table.schema().findColumnName(field.fieldId())
+        if not isinstance(slices.grain, Grain):
+            # The partition's own transform: Iceberg projects such a term onto the partition strictly, by equality.
+            return self._listed(iceberg.bucket(column, slices.grain.number), slices.ordinals)
         kind = str(field.type())
         terms: list[Any] = []
         singles: list[str] = []
@@ -112,12 +115,21 @@ class Publishing:
                 terms.append(
                     getattr(iceberg, "and")(iceberg.greaterThanOrEqual(column, start), iceberg.lessThan(column, end))
                 )
-        for at in range(0, len(singles), MOST_IN_A_LIST):
-            values = self._spark._jvm.java.util.ArrayList()  # type: ignore[union-attr]
-            for value in singles[at : at + MOST_IN_A_LIST]:
-                values.add(value)
-            terms.append(getattr(iceberg, "in")(column, values))
+        if singles:
+            terms.append(self._listed(column, singles))
         return _balanced(getattr(iceberg, "or"), terms)
+
+    def _listed(self, term: Any, among: Sequence[Any]) -> Any:
+        jvm = self._spark._jvm
+        assert jvm is not None
+        iceberg = jvm.org.apache.iceberg.expressions.Expressions
+        lists: list[Any] = []
+        for at in range(0, len(among), MOST_IN_A_LIST):
+            values = jvm.java.util.ArrayList()
+            for value in among[at : at + MOST_IN_A_LIST]:
+                values.add(value)
+            lists.append(getattr(iceberg, "in")(term, values))
+        return _balanced(getattr(iceberg, "or"), lists)
 
     def _staged_files(self, table: Any, request: PublishRequest) -> list[Any]:
         """The proven files, each checked to be there; with their column bounds, or the table would lose its pruning."""

@@ -63,7 +63,7 @@ def call_function(code: ProjectCode, job: Job, frames: Mapping[str, DataFrame]) 
 
 
 def _run(job: Job) -> Run:
-    bounds = {name: job.parameters[name] for name in ("start_date", "end_date", "start_ts", "end_ts", "run_ts")}
+    bounds = {name: job.parameters.get(name) for name in ("start_date", "end_date", "start_ts", "end_ts", "run_ts")}
     params = {name: value for name, value in job.parameters.items() if name not in bounds}
     return Run(**bounds, params=params)  # type: ignore[arg-type] # as `parameters_of` makes them
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -9,17 +10,19 @@ from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from retcon.core.jobs import Job, Read
+from retcon.core.jobs import Job, KeyedRows, Read
 from retcon.core.models import Model
 from retcon.core.projects import Source
-from retcon.core.queries import patched, quoted_name
+from retcon.core.queries import patched, quoted, quoted_name, text_literal
 from retcon.core.schemas import TIME_TYPES
+from retcon.core.slices import Grain
 from retcon.errors import Refused
 from retcon.lakehouse.foreign_reads import MARK, has_mark, leaves_of, read_foreign
 from retcon.lakehouse.predicates import slice_predicate
 from retcon.lakehouse.python_models import ProjectCode, call_function, register_udfs
 from retcon.lakehouse.sessions import first_line
 
+_KEY = "__retcon_key"
 _HARMLESS = ("OneRowRelation", "LocalRelation", "Range", "CTERelationRef")
 _SQL_REMEDY = "declare it under `inputs:` and name it plainly in FROM or JOIN (no views, paths or functions)"
 _PYTHON_REMEDY = (
@@ -53,14 +56,28 @@ class ScopedReads:
         return self._cut(frame, read)
 
     def _cut(self, frame: DataFrame, read: Read) -> DataFrame:
-        if read.slices is None or read.time is None:
+        if read.slices is None or read.by is None:
             return frame
-        return frame.filter(slice_predicate(read.time, self._time_type(frame, read), read.slices))
+        kind = self._type_of(frame, read)
+        return frame.filter(slice_predicate(read.by, kind, read.slices, bucketed_as=read.bucketed_as))
+
+    def of_keys(
+        self, frame: DataFrame, column: str, keyed: KeyedRows, *, others: bool = False, mark: str = "1"
+    ) -> DataFrame:
+        """The rows of the keys, or (with those without a key) of all others: few by a list, many by a join."""
+        value = f"CAST({quoted(column)} AS {keyed.type})"
+        if keyed.keys.values:
+            listed = ", ".join(f"CAST({text_literal(each)} AS {keyed.type})" for each in keyed.keys.values)
+            among = f"{value} IN ({listed})"
+            return frame.filter(f"NOT coalesce({among}, false)" if others else among)
+        reader = self._spark.read.option(MARK, mark).schema("k STRING").option("mode", "FAILFAST")
+        keys = reader.json(_local(keyed.path)).select(F.expr(f"CAST(k AS {keyed.type})").alias(_KEY))
+        return frame.join(keys, F.expr(f"{value} = {_KEY}"), "left_anti" if others else "left_semi")
 
     def compute(self, job: Job) -> DataFrame:
         """The model's query or function over its scoped inputs, as the author wrote it."""
         try:
-            frames = {name: self._input(read, job) for name, read in sorted(job.reads.items())}
+            frames = {name: self._input(name, read, job) for name, read in sorted(job.reads.items())}
         except AnalysisException as error:
             raise _refusal(job, first_line(error)) from error
         register_udfs(self._spark, self.code, job.model.udfs)
@@ -83,33 +100,64 @@ class ScopedReads:
             for view in views.values():
                 self._spark.catalog.dropTempView(view)
 
-    def _input(self, read: Read, job: Job) -> DataFrame:
-        is_new = read.table == job.model.name and read.snapshot_id is None
-        return self._nothing_yet(job.model) if is_new else self.frame(read, job.name)
+    def _input(self, name: str, read: Read, job: Job) -> DataFrame:
+        if read.table == job.model.name and read.snapshot_id is None:
+            return self._nothing_yet(job.model)
+        frame = self.frame(read, job.name)
+        key = next(i.key for i in job.model.inputs if i.name == name)
+        if job.keyed is None or key is None:
+            return frame
+        return self.of_keys(frame, key, job.keyed, mark=job.name)
 
     def _nothing_yet(self, model: Model) -> DataFrame:
         """What a model reads of itself before it has a table: no rows, of its declared columns."""
         columns = [F.lit(None).cast(kind).alias(name) for name, kind in model.columns]
         return self._spark.range(0).select(*columns)
 
-    def _time_type(self, frame: DataFrame, read: Read) -> str:
-        kind = type_of(frame, read.time)
+    def _type_of(self, frame: DataFrame, read: Read) -> str:
+        kind = type_of(frame, read.by)
+        is_timed = isinstance(read.cut, Grain)
         if kind is None:
+            what = "time" if is_timed else "key"
             raise Refused(
-                f"{read.table} has no column {read.time}", next="name an existing column as this input's `time`"
+                f"{read.table} has no column {read.by}", next=f"name an existing column as this input's `{what}`"
             )
-        if kind not in TIME_TYPES:
+        if is_timed and kind not in TIME_TYPES:
             raise Refused(
-                f"{read.table}.{read.time} is {kind}, and a time column is a date or a timestamp",
+                f"{read.table}.{read.by} is {kind}, and a time column is a date or a timestamp",
                 next="name another column as this input's `time`, or leave it out to read the table whole",
             )
         return kind
+
+
+def _local(path: str) -> str:
+    """A path of this machine as Spark reads it: not percent-encoded, and without meaning in it."""
+    return "file://" + re.sub(r"([*?\[\]{}\\])", r"\\\1", path)
 
 
 def type_of(frame: DataFrame, column: str | None) -> str | None:
     """The type of a column as Spark spells it; None where there is no such column."""
     field = next((f for f in frame.schema.fields if f.name.lower() == str(column).lower()), None)
     return None if field is None else str(field.dataType.simpleString())
+
+
+def fitted(frame: DataFrame, like: DataFrame) -> DataFrame:
+    """Rows from before columns were added or widened, with the columns that others have now."""
+    have = {field.name.lower() for field in frame.schema.fields}
+    columns = [
+        (F.col(quoted(field.name)) if field.name.lower() in have else F.lit(None))
+        .cast(field.dataType)
+        .alias(field.name)
+        for field in like.schema.fields
+    ]
+    try:
+        return frame.select(*columns)
+    except AnalysisException as error:
+        raise Refused(
+            f"rows that stay don't fit the table's columns any more: {first_line(error)}",
+            state="production is untouched",
+            next="plan it without keys; with `strategy: merge`, under another name",
+        ) from error
 
 
 def _refusal(job: Job, message: str) -> Refused:

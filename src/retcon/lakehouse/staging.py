@@ -5,25 +5,28 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import reduce
 from typing import Any, assert_never
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from retcon.core.evolution import AddColumn, CommentColumn, SchemaChange, WidenColumn
 from retcon.core.jobs import Job, WaveTarget
 from retcon.core.queries import quoted, quoted_name, text_literal
-from retcon.core.slices import Grain, Whole
+from retcon.core.slices import Buckets, Grain, Whole
 from retcon.core.tables import Column
 from retcon.errors import Fault, GatesFailed, Refused
 from retcon.lakehouse.predicates import slice_predicate
 from retcon.lakehouse.python_models import worker_error, worker_refusal
-from retcon.lakehouse.scoped_reads import ScopedReads, type_of
+from retcon.lakehouse.scoped_reads import ScopedReads, fitted, type_of
 from retcon.lakehouse.sessions import first_line
 
 _OUTSIDE = "retcon-row-outside-its-wave:"
+_KEY = "retcon-key-not-one-row:"
+_NEW, _COMPUTED = "__retcon_new", "__retcon_computed"
 _SMALL_WAVE = 256 * 1024**2
 _FEW_FILES = 200
 """2,200 open files ran out of 4 GB."""
@@ -97,8 +100,7 @@ class Staging:
 
     def stage(self, job: Job, target: WaveTarget) -> Mapping[str, int]:
         """Compute a wave and replace its slices on the branch; the files that were read, by table."""
-        computed = self._reads.compute(job)
-        frame = confined(computed, job)
+        frame = slices_of(self._reads, job)
         writer = frame.writeTo(f"{self._full(target.table)}.{quoted(f'branch_{target.branch}')}")
         options = {
             "fanout-enabled": str(_fits_in_memory(job)).lower(),
@@ -111,7 +113,7 @@ class Staging:
             writer = writer.option(key, value)
         with self._described(job.name):
             try:
-                writer.overwrite(F.expr(wave_of(computed, job)))
+                writer.overwrite(F.expr(wave_of(frame, job)))
             except PySparkException as error:
                 raise _staging_error(error, job, worker_error(self._reads.code, str(error))) from error
         return self._scanned(job.name)
@@ -169,6 +171,8 @@ def _partitioning(job: Job, frame: DataFrame) -> str:
     by, grain = job.model.slicing.by, job.slices.grain
     if by is None or isinstance(grain, Whole):
         return ""
+    if isinstance(grain, Buckets):
+        return f"PARTITIONED BY (bucket({grain.number}, {quoted(by)})) "
     unit = Grain.DAY if grain is Grain.WEEK else grain
     is_day = unit is Grain.DAY and type_of(frame, by) == "date"
     return f"PARTITIONED BY ({quoted(by) if is_day else f'{unit.value}s({quoted(by)})'}) "
@@ -178,6 +182,34 @@ def wave_of(frame: DataFrame, job: Job) -> str:
     """The predicate of the job's slices on its own result."""
     by = job.model.slicing.by
     return slice_predicate(by, type_of(frame, by) or "date", job.slices)
+
+
+def slices_of(reads: ScopedReads, job: Job) -> DataFrame:
+    """The job's slices as they will be: what is computed, and with it the rows that stay."""
+    computed = confined(reads.compute(job), job)
+    if job.carried is None:
+        return computed
+    there = fitted(reads.frame(job.carried), computed)
+    if job.keyed is None:
+        return _merged(there, computed, job.model.key)
+    column = job.keyed.keys.column
+    kept = reads.of_keys(there, column, job.keyed, others=True)
+    return kept.unionByName(reads.of_keys(computed, column, job.keyed))
+
+
+def _merged(there: DataFrame, computed: DataFrame, key: tuple[str, ...]) -> DataFrame:
+    """Each computed row in the place of the one with the same key. In one pass, so that nothing is computed twice."""
+    both = there.withColumn(_NEW, F.lit(0)).unionByName(computed.withColumn(_NEW, F.lit(1)))
+    same_key = Window.partitionBy(*(F.col(quoted(column)) for column in key))
+    both = both.withColumn(_COMPUTED, F.sum(_NEW).over(same_key))
+    shown = F.concat_ws(", ", *(F.coalesce(F.col(quoted(c)).cast("string"), F.lit("NULL")) for c in key))
+    has_null = reduce(lambda a, b: a | b, (F.col(quoted(column)).isNull() for column in key))
+    is_wrong = (F.col(_NEW) == 1) & (has_null | (F.col(_COMPUTED) > 1))
+    error = F.raise_error(F.concat(F.lit(_KEY), shown))
+    first = both.columns[0]
+    kept = both.filter((F.col(_NEW) == 1) | (F.col(_COMPUTED) == 0))
+    checked = kept.withColumn(first, F.when(is_wrong, error).otherwise(F.col(quoted(first))))
+    return checked.drop(_NEW, _COMPUTED)
 
 
 def confined(frame: DataFrame, job: Job) -> DataFrame:
@@ -215,6 +247,13 @@ def _staging_error(error: PySparkException, job: Job, on_worker: str) -> Excepti
             state="this wave was not staged; production is untouched",
             next="every row must fall into the slices its inputs were read for: filter it out in the SQL, "
             "or declare `lookback` / `lookahead` on the input that brings it in",
+        )
+    if _KEY in text:
+        value = text.split(_KEY, 1)[1].split(" SQLSTATE")[0].splitlines()[0].strip()
+        return GatesFailed(
+            f"{where}: ({value}) isn't the key of one row: the query gives several, or a part of it is NULL",
+            state="this wave was not staged; production is untouched",
+            next=f"rows are merged by {', '.join(job.model.key)}: let the query give one row for each, without NULLs",
         )
     if on_worker:
         return worker_refusal(on_worker, job)

@@ -35,6 +35,7 @@ class SparkWarehouse:
         self.windows = windows.windows
         self.measure = measuring.measure
         self.duplicates = measuring.duplicates
+        self.others_changed = measuring.others_changed
         self.differs_alone = measuring.differs_alone
         self.prepare_publish = publishing.prepare_publish
         self.prepare_rollback = publishing.prepare_rollback

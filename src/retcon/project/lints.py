@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Sequence
 from sqlglot import exp
 
 from retcon.core.models import Slicing
-from retcon.core.slices import Whole
+from retcon.core.slices import Buckets, Grain
 from retcon.core.suggestions import did_you_mean, nearest
 from retcon.project.names import BOUND_BY_RETCON
 from retcon.project.spark_functions import CLOCK_WORDS, CLOCKS, DICE, SURROUNDINGS
@@ -136,7 +136,8 @@ def _aliases_seen(node: exp.Expr) -> set[str]:
 
 def parameter_problems(statement: Statement, params: Collection[str], slicing: Slicing) -> Iterator[SqlProblem]:
     """Parameters that nobody binds."""
-    bound = BOUND_BY_RETCON - SLICE_PARAMETERS if isinstance(slicing.every, Whole) else BOUND_BY_RETCON
+    bound = BOUND_BY_RETCON if isinstance(slicing.every, Grain) else BOUND_BY_RETCON - SLICE_PARAMETERS
+    cut = "by time" if isinstance(slicing.every, Buckets) else "into slices"
     known = sorted(bound | set(params))
     for placeholder in statement.tree.find_all(exp.Placeholder):
         if not placeholder.name or placeholder.name == "?":
@@ -147,9 +148,9 @@ def parameter_problems(statement: Statement, params: Collection[str], slicing: S
             )
         elif placeholder.name in BOUND_BY_RETCON - set(known):
             yield SqlProblem(
-                message=f"`:{placeholder.name}` means a slice, and the model isn't cut into slices",
+                message=f"`:{placeholder.name}` means a slice, and the model isn't cut {cut}",
                 line=statement.line_of_parameter(placeholder.name),
-                remedy="give the model `slices`, or leave the condition out",
+                remedy="give the model `slices` of time, or leave the condition out",
             )
         elif placeholder.name not in known:
             meant = nearest(placeholder.name, known)

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from retcon.core.gates import Gate, Metric, NotNull, Unique
 from retcon.core.models import Input, Model, Reach, Slicing, Strategy, reach_text
-from retcon.core.queries import Batching, Query
+from retcon.core.queries import Batching, Entity, Query
+from retcon.core.slices import Buckets, Grain
 from retcon.core.suggestions import did_you_mean
 from retcon.errors import Problem, ProjectInvalid
 from retcon.project import names
@@ -36,6 +37,7 @@ _OPENING = re.compile(r"\s*/\*[ \t]*retcon[ \t]*\n")
 _CLOSING = re.compile(r"^[ \t]*\*/[ \t]*(?:\n|\Z)", re.MULTILINE)
 _PARAMS_REMEDY = "declare it in `params` of retcon.yaml and write `:name` in the SQL"
 _PYTHON = "it is a Python function, and only its author can say that slices don't influence one another"
+_PYTHON_ENTITY = "it is a Python function, and nobody can tell that rows of other keys don't count"
 _FORM = "start the file with a line `/* retcon`, then keys in YAML, then a line that holds only `*/`"
 
 
@@ -185,6 +187,7 @@ class _Read:
 
     query: Query
     batching: Batching
+    entity: Entity
     code: Mapping[str, object]
     """What of it counts for the fingerprint."""
     udfs: tuple[str, ...]
@@ -194,6 +197,7 @@ def _model(header: _Header, file: _SqlFile | _PythonFile, known: KnownNames, rea
     keys, problems = header.keys, header.problems
     slicing = keys.slicing()
     inputs = keys.declared_inputs(problems, model=header.name)
+    keys.check_strategy(problems)
     if reader is None:
         return _outline(header, file, slicing, inputs)
     gates = read_gates(keys.gates, key=keys.key, problems=problems, read_metric=reader.read_metric)
@@ -211,6 +215,7 @@ def _model(header: _Header, file: _SqlFile | _PythonFile, known: KnownNames, rea
         _outline(header, file, slicing, inputs),
         query=read.query,
         batching=read.batching,
+        entity=read.entity,
         fingerprint=_fingerprint(keys, inputs, slicing, read.code),
         gates=gates,
         udfs=read.udfs,
@@ -275,7 +280,7 @@ def _read_query(
     return _with_functions(
         header,
         known.functions,
-        _Read(query=read.query, batching=read.batching, code={"sql": read.normalised}, udfs=()),
+        _Read(query=read.query, batching=read.batching, entity=read.entity, code={"sql": read.normalised}, udfs=()),
         read.calls,
     )
 
@@ -288,9 +293,17 @@ def _read_function(header: _Header, file: _PythonFile, inputs: Sequence[Input], 
         header.problems.found += hidden_reads(module)
         header.problems.found += [] if header.keys.deterministic else variations(module)
     parameters = bound_by(file.declaration, sorted(known.params), header.problems)
+    bounds = ", ".join(sorted(parameters & names.BOUND_BY_RETCON - {"run_ts"}))
+    if bounds and not isinstance(header.keys.slicing().every, Grain):
+        header.problems.add_at_line(
+            file.declaration.function.lineno,
+            f"{bounds} of `run` mean a slice, and the model isn't cut by time",
+            remedy="give the model `slices` of time, or take only `run.run_ts` and `run.params`",
+        )
     read = _Read(
         query=Query(text=file.text, references=(), parameters=parameters),
         batching=Batching(reasons=(_PYTHON,), vouched=header.keys.replay.sliceable),
+        entity=Entity(reasons=(_PYTHON_ENTITY,)),
         code={"python": {module.name: normalised(module) for module in modules}, "function": file.function},
         udfs=(),
     )
@@ -359,7 +372,7 @@ def _columns_meant(keys: ModelKeys, gates: Sequence[Gate]) -> Iterator[tuple[Pla
 
 
 def _fingerprint(keys: ModelKeys, inputs: Sequence[Input], slicing: Slicing, code: Mapping[str, object]) -> str:
-    """Of what changes results. `key` isn't in it: while whole slices are replaced, only gates ask for it."""
+    """Of what changes results. `key` is only where rows are merged by it: else none but gates ask for it."""
     return fingerprint(
         {
             **code,
@@ -372,12 +385,14 @@ def _fingerprint(keys: ModelKeys, inputs: Sequence[Input], slicing: Slicing, cod
                     "lookback": _plain(i.lookback),
                     "lookahead": _plain(i.lookahead),
                     **({"as_of": "slice"} if i.at_slice_end else {}),
+                    **({"key": i.key} if isinstance(slicing.every, Buckets) else {}),
                 }
                 for i in sorted(inputs, key=lambda i: i.name)
             ],
             "columns": [(name, column.type) for name, column in keys.columns.items()],
             "volatile": sorted(keys.volatile),
             "strategy": keys.strategy,
+            **({"key": keys.key} if keys.strategy == Strategy.MERGE else {}),
         }
     )
 

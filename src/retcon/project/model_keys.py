@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import date, datetime, timedelta
 from functools import partial
@@ -9,17 +10,16 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from retcon.core.models import UNSLICED, Input, OnChange, Order, Reach, Replay, Slicing
-from retcon.core.slices import Cut, Grain, Whole
+from retcon.core.models import UNSLICED, Input, OnChange, Order, Reach, Replay, Slicing, Strategy
+from retcon.core.slices import Buckets, Cut, Grain, Whole
 from retcon.core.validity import Gaps, Validity
 from retcon.project import names
 from retcon.project.quantities import days_of, reach_of
-from retcon.project.shapes import Objection, Problems, Shape, TableName, Text, Texts, later, one_of, or_empty
+from retcon.project.shapes import Objection, Problems, Shape, TableName, Text, Texts, one_of, or_empty
 
-_DAY_REMEDY = "cut the history by time: `every: day`"
+_MOST_BUCKETS = 10_000
 _HOURS = {Grain.HOUR: 1, Grain.DAY: 24, Grain.WEEK: 7 * 24}
 """Of the grains whose slices are all equally long."""
-_OTHER_STRATEGIES = {"merge": "leave it out: whole slices are replaced"}
 
 
 def _day(value: object) -> object:
@@ -53,12 +53,21 @@ class SlicesKeys(Shape):
     """How the history is cut."""
 
     by: Text
-    every: Annotated[str, one_of(*Grain)] = "day"
+    every: Annotated[str, one_of(*Grain)] | None = None
     start: Annotated[date, BeforeValidator(_day)] | None = None
-    buckets: Annotated[object, later(_DAY_REMEDY)] = None
+    buckets: Annotated[int, Field(ge=1, le=_MOST_BUCKETS)] | None = None
 
     def slicing(self) -> Slicing:
-        return Slicing(by=self.by, every=Grain(self.every), start=self.start)
+        if self.buckets is not None:
+            return Slicing(by=self.by, every=Buckets(self.buckets))
+        return Slicing(by=self.by, every=Grain(self.every or Grain.DAY), start=self.start)
+
+    def contradictions(self) -> Iterator[tuple[str, str]]:
+        """Keys that say something about time where nothing is cut by it, each with a remedy."""
+        if self.buckets is not None:
+            for key, value in (("every", self.every), ("start", self.start)):
+                if value is not None:
+                    yield key, f"leave `{key}` out, or `buckets`"
 
 
 def _not_empty(columns: list[str]) -> list[str]:
@@ -104,25 +113,28 @@ class InputKeys(Shape):
                 "has validity windows, and a `time` would leave out those that began earlier",
                 remedy="leave `time` out: a history is read whole",
             )
-        if self.time is not None and isinstance(every, Whole):
+        cut, read = ("by time", "all times are") if isinstance(every, Buckets) else ("into slices", "all of it is")
+        wanted = "`slices` by time" if isinstance(every, Buckets) else "`slices`"
+        if self.time is not None and not isinstance(every, Grain):
             raise Objection(
-                "has a `time`, but the model isn't cut into slices: all of it is read",
-                remedy="leave `time` out, or give the model `slices`",
+                f"has a `time`, but the model isn't cut {cut}: {read} read",
+                remedy=f"leave `time` out, or give the model {wanted}",
             )
         if self.as_of is not None and self.valid is not None:
             raise Objection(
                 "has validity windows, and those tell by themselves what held when", remedy="leave out `as_of`"
             )
-        if self.as_of is not None and isinstance(every, Whole):
+        if self.as_of is not None and not isinstance(every, Grain):
             raise Objection(
-                "is read as of each slice's end, but the model isn't cut into slices",
-                remedy="leave `as_of` out, or give the model `slices`",
+                f"is read as of each slice's end, but the model isn't cut {cut}",
+                remedy=f"leave `as_of` out, or give the model {wanted}",
             )
         if self.as_of is not None and self.on_change == OnChange.RESTATE:
             raise Objection(
                 "is read as it was at each slice's end, which no later change alters", remedy="leave out `on_change`"
             )
-        is_followed = (self.time or isinstance(every, Whole)) and self.as_of is None
+        is_scoped = self.key is not None if isinstance(every, Buckets) else self.time is not None
+        is_followed = (is_scoped or isinstance(every, Whole)) and self.as_of is None
         default = OnChange.RESTATE if is_followed else OnChange.IGNORE
         return Input(
             name=name,
@@ -185,10 +197,7 @@ class ModelKeys(Shape):
     owner: str = ""
     tags: Texts = Field(default_factory=list)
     slices: SlicesKeys | None = None
-    strategy: Annotated[
-        str,
-        one_of("replace", "full", later=_OTHER_STRATEGIES),
-    ] = "replace"
+    strategy: Annotated[str, one_of(*Strategy)] = "replace"
     key: Texts = Field(default_factory=list)
     columns: dict[Text, Annotated[ColumnKeys, BeforeValidator(_column)]] = Field(default_factory=dict)
     inputs: dict[Text, Annotated[InputKeys, BeforeValidator(or_empty)]] = Field(default_factory=dict)
@@ -207,10 +216,38 @@ class ModelKeys(Shape):
         """How the history is cut; a model that says nothing is one slice."""
         return UNSLICED if self.slices is None else self.slices.slicing()
 
+    def check_strategy(self, problems: Problems) -> None:
+        """Rows are merged by a key that ties them to their slice: else one could leave a row behind in another."""
+        if self.strategy != Strategy.MERGE:
+            return
+        by = self.slicing().by
+        if not self.key:
+            problems.add(
+                ("strategy",), "`strategy: merge` needs the model's `key`", remedy="name the columns: `key: […]`"
+            )
+        elif by is not None and by.casefold() not in {column.casefold() for column in self.key}:
+            problems.add(
+                ("strategy",),
+                f"`strategy: merge`: {by}, by which the slices go, isn't in `key`, so a row that moves to another "
+                "slice would leave the old one behind",
+                remedy=f"cut it by its key, `slices: {{by: {self.key[0]}, buckets: 32}}`, or leave `slices` out",
+            )
+
     def declared_inputs(self, problems: Problems, *, model: str) -> tuple[Input, ...]:
         """The inputs in the order of the file."""
         inputs: list[Input] = []
         every = self.slicing().every
+        for key, remedy in self.slices.contradictions() if self.slices is not None else ():
+            problems.add(
+                ("slices", key), f"`slices.{key}` goes with slices of time, and `buckets` aren't", remedy=remedy
+            )
+        if isinstance(every, Buckets) and not any(keys.key for keys in self.inputs.values()):
+            problems.add(
+                ("slices", "buckets"),
+                "`slices.buckets`: no input says in which column it carries the entity, so no bucket could be computed "
+                "by itself",
+                remedy="name it: `inputs: {some.table: {key: …}}`",
+            )
         for name, keys in self.inputs.items():
             found = problems.taken(("inputs", name), partial(keys.input, name, every))
             if found is not None and found.table == model:
@@ -221,10 +258,16 @@ class ModelKeys(Shape):
 
     def _own(self, i: Input) -> Input:
         """The input by which a model reads its own table."""
-        if isinstance(self.slicing().every, Whole):
+        if not isinstance(self.slicing().every, Grain):
+            cut = "into slices" if self.slices is None else "by time"
             raise Objection(
-                "is the model itself, which has no previous slice: it isn't cut into slices",
-                remedy="give the model `slices`",
+                f"is the model itself, which has no previous slice: it isn't cut {cut}",
+                remedy="give the model `slices`" + ("" if self.slices is None else " by time"),
+            )
+        if self.strategy == Strategy.MERGE:
+            raise Objection(
+                "is the model itself, and with `strategy: merge` rows of earlier runs would stay in what it reads",
+                remedy="leave out `strategy`: whole slices are replaced",
             )
         if i.time is None or not i.lookback:
             raise Objection(

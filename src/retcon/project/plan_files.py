@@ -9,6 +9,7 @@ from pathlib import Path
 
 import yaml
 
+from retcon.core.keys import Keys, keys_from
 from retcon.core.plans import Document, Plan, Request, digest, from_document, request_from, to_document
 from retcon.core.suggestions import did_you_mean
 from retcon.errors import Fault, Refused
@@ -71,13 +72,19 @@ class Asked:
     id: str
     reason: str
     request: Request
+    keys: Keys | None = None
 
 
 def read_asked(path: Path, root: Path) -> Asked:
     """What the plan in this file asked for, whatever became of the rest of it."""
     document = _document(path, root)
     try:
-        return Asked(id=str(document["id"]), reason=str(document["reason"]), request=request_from(document["request"]))
+        return Asked(
+            id=str(document["id"]),
+            reason=str(document["reason"]),
+            request=request_from(document["request"]),
+            keys=keys_from(document["keys"]) if "keys" in document else None,
+        )
     except (KeyError, TypeError):
         shown = shown_path(path, root)
         raise Refused(f"{shown} doesn't say any more what was asked for", next="plan it anew: retcon plan …") from None

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
 from retcon.core.models import Input, Slicing
-from retcon.core.queries import Batching, Query
+from retcon.core.queries import Batching, Entity, Query
+from retcon.core.slices import Buckets
 from retcon.core.suggestions import did_you_mean
 from retcon.project.lints import hidden_names, output_problems, parameter_problems, variations
 from retcon.project.metrics import read_metric
-from retcon.project.sql.batching import judge_batching
+from retcon.project.sql.batching import judge_batching, judge_entity
 from retcon.project.sql.columns import KnownColumns, nothing_known, output_names, source_alias, sources
 from retcon.project.sql.functions import function_name
 from retcon.project.sql.references import common_table, dotted_name, read_references
@@ -30,6 +31,7 @@ class ReadQuery:
 
     query: Query
     batching: Batching
+    entity: Entity
     normalised: str
     """The SQL without comments and layout, for fingerprints."""
     problems: tuple[SqlProblem, ...]
@@ -59,8 +61,10 @@ def read_query(
     if isinstance(statement, SqlProblem):
         return _unread(text, statement, vouched)
     try:
-        readings = read_references(statement, model=model, inputs=inputs)
+        readings = read_references(statement, model=model, inputs=[_as_scoped(i, slicing) for i in inputs])
         judgement = judge_batching(statement, readings, slicing, in_utc=in_utc)
+        by_key = read_references(statement, model=model, inputs=[_by_key(i) for i in inputs])
+        entity = judge_entity(statement, by_key)
         columns = output_names(statement.tree, nothing_known)
         problems = [
             *readings.problems,
@@ -82,16 +86,27 @@ def read_query(
     return ReadQuery(
         query=query,
         batching=Batching(reasons=judgement.reasons, vouched=vouched),
+        entity=entity,
         normalised=statement.normalised,
         problems=tuple(sorted(dict.fromkeys(problems), key=lambda problem: (problem.line is None, problem.line or 0))),
         calls=frozenset(function_name(call) for call in statement.tree.find_all(exp.Anonymous)),
     )
 
 
+def _as_scoped(declared: Input, slicing: Slicing) -> Input:
+    """The input with the column by which slices are cut from it in the place of its time."""
+    return _by_key(declared) if isinstance(slicing.every, Buckets) else declared
+
+
+def _by_key(declared: Input) -> Input:
+    return replace(declared, time=declared.key, lookback=0, lookahead=0)
+
+
 def _unread(text: str, problem: SqlProblem, vouched: bool) -> ReadQuery:
     return ReadQuery(
         query=Query(text=text, references=()),
         batching=Batching(reasons=(_NOT_READ,), vouched=vouched),
+        entity=Entity(reasons=(_NOT_READ,)),
         normalised=text,
         problems=(problem,),
     )

@@ -34,7 +34,7 @@ def _facts(report: ModelReport, consumers: Mapping[str, Consumer], zone: Zone) -
     yield "slices", f"{slicing_text(model)}"
     yield "replay", batching_text(model)
     yield "key", ", ".join(model.key) or NONE
-    yield "reads", stack(map(input_text, model.inputs))
+    yield "reads", stack(input_text(i, model.grain) for i in model.inputs)
     yield "readers", ", ".join(report.readers) or NONE
     yield "consumers", ", ".join(consumer(consumers, each) for each in model.consumers) or NONE
     yield "gates", gates_text(gate.name for gate in model.gates)

@@ -66,6 +66,9 @@ def _header(plan: Plan, zone: Zone) -> Iterator[tuple[str, RenderableType]]:
         yield "", Text(f"{plan.interval} UTC; times are shown in {plan.timezone}", style=QUIET)
     if plan.params:
         yield "params", parameters_text(plan.params)
+    if plan.keys is not None:
+        shown = ", ".join(plan.keys.values[:5]) + (", …" if plan.keys.count > 5 else "")
+        yield "keys", f"{count(plan.keys.count)} of {plan.keys.column}" + (f": {shown}" if plan.keys.values else "")
     yield "by", f"{plan.by}, {zone.named(plan.created)}"
     if plan.request.refreshes:
         yield "renews", plan.request.refreshes
@@ -87,6 +90,8 @@ def _model_row(model: PlannedModel) -> tuple[Cell, ...]:
         remarks.append(Text("new", style=GOOD))
     if model.open:
         remarks.append(Text(f"open: {slices(model.open)}", style=WARN))
+    if model.is_keyed:
+        remarks.append(Text("only the keys", style=GOOD))
     if model.one_by_one:
         remarks.append(Text.assemble(("slice by slice", WARN), (f": {'; '.join(model.one_by_one)}", QUIET)))
     return (

@@ -26,9 +26,10 @@ from retcon.cli.views.parts import (
     table,
     title,
 )
-from retcon.core.models import Input, Model, Order, reach_text
+from retcon.core.models import Input, Model, Order, Strategy, reach_text
 from retcon.core.projects import Project, Source
 from retcon.core.promises import promise_of
+from retcon.core.slices import Buckets, Cut
 
 if TYPE_CHECKING:
     from retcon.lakehouse.samples import Samples
@@ -86,7 +87,7 @@ def _model_block(number: int, model: Model) -> RenderableType:
     line = Text.assemble(
         (f"{number}. ", QUIET), (model.name, STRONG), f"  {slicing_text(model)}, ", batching_text(model)
     )
-    pairs: list[tuple[str, RenderableType]] = [("reads", stack(map(input_text, model.inputs)))]
+    pairs: list[tuple[str, RenderableType]] = [("reads", stack(input_text(i, model.grain) for i in model.inputs))]
     if model.after:
         pairs.append(("after", ", ".join(model.after)))
     pairs.append(("gates", gates_text(gate.name for gate in model.gates)))
@@ -96,11 +97,14 @@ def _model_block(number: int, model: Model) -> RenderableType:
 
 
 def slicing_text(model: Model) -> str:
-    """`a slice per day of order_date`."""
+    """`a slice per day of order_date`, `8 buckets of customer_id, merged by customer_id`."""
+    merged = f", merged by {', '.join(model.key)}" if model.strategy is Strategy.MERGE else ""
     if model.slicing.by is None:
-        return "one slice, the whole table"
+        return f"one slice, the whole table{merged}"
+    if isinstance(model.grain, Buckets):
+        return f"{model.grain} of {model.slicing.by}{merged}"
     since = f" since {model.slicing.start}" if model.slicing.start else ""
-    return f"a slice per {model.grain} of {model.slicing.by}{since}"
+    return f"a slice per {model.grain} of {model.slicing.by}{since}{merged}"
 
 
 def batching_text(model: Model) -> Text:
@@ -115,15 +119,16 @@ def batching_text(model: Model) -> Text:
     return Text(f"in waves{wave}{ordered}")
 
 
-def input_text(i: Input) -> Text:
+def input_text(i: Input, reader: Cut) -> Text:
     """`raw.orders by order_date, 7 back`, or `36 hours back`."""
     known_as = f" as {i.name}" if i.name != i.name_in_text else ""
+    windows = f", valid from {i.valid.start} to {i.valid.end}" if i.valid is not None else ""
     then = ", as of the slice's end" if i.at_slice_end else ""
-    if i.time is None:
-        windows = f", valid from {i.valid.start} to {i.valid.end}" if i.valid is not None else ""
+    by = i.column(reader)
+    if by is None:
         return Text.assemble(i.table + known_as, (f" whole{windows}{then}", QUIET))
-    around = [f"{reach_text(n)} {way}" for n, way in ((i.lookback, "back"), (i.lookahead, "ahead")) if n]
-    return Text.assemble(i.table + known_as, (f" by {i.time}" + "".join(f", {a}" for a in around) + then, QUIET))
+    around = "".join(f", {reach_text(n)} {way}" for n, way in ((i.lookback, "back"), (i.lookahead, "ahead")) if n)
+    return Text.assemble(i.table + known_as, (f" by {by}{around}{windows}{then}", QUIET))
 
 
 def gates_text(gates: Iterable[str]) -> str:

@@ -17,7 +17,8 @@ from itertools import count
 from sqlglot import exp
 
 from retcon.core.models import Input, Reach, Slicing
-from retcon.core.slices import Grain, Whole
+from retcon.core.queries import Entity
+from retcon.core.slices import Buckets, Grain, Whole
 from retcon.project.sql.clauses import InnerQuery, grouping_sets, inner_queries, leaf_selects, own_nodes, range_reach
 from retcon.project.sql.columns import (
     common_table_names,
@@ -27,7 +28,7 @@ from retcon.project.sql.columns import (
     source_names,
     wraps_join,
 )
-from retcon.project.sql.comparisons import SLICE_PARAMETERS, Calendar, equated
+from retcon.project.sql.comparisons import KEYS, SLICE_PARAMETERS, Calendar, equated
 from retcon.project.sql.findings import Findings, times
 from retcon.project.sql.functions import is_aggregate, window_clauses
 from retcon.project.sql.joins import Body, BodyReader
@@ -56,7 +57,8 @@ def judge_batching(statement: Statement, readings: Readings, slicing: Slicing, *
         return Judgement(reasons=(), problems=())
     findings = Findings(statement=statement)
     # A unit that isn't written out may be anything.
-    calendar = Calendar(grain=slicing.every, in_utc=in_utc and not _NAMED_UNIT.search(statement.text))
+    is_utc = in_utc and not _NAMED_UNIT.search(statement.text)
+    calendar = KEYS if isinstance(slicing.every, Buckets) else Calendar(grain=slicing.every, in_utc=is_utc)
     judge = _Judge(readings=readings, findings=findings, calendar=calendar)
     relation = judge.query(statement.tree, None)
     # whatever this module overlooks in a tree must not pass for proven
@@ -68,9 +70,22 @@ def judge_batching(statement: Statement, readings: Readings, slicing: Slicing, *
             findings.parameter(placeholder.name)
     span = relation.days.get(slicing.by.casefold(), NOWHERE)
     if not span.holds_slice and not findings.reasons:
-        lack = "isn't, unchanged, the time column of a scoped input" if span.is_empty else "lies outside of the slice"
+        kind = "key" if isinstance(slicing.every, Buckets) else "time column"
+        lack = f"isn't, unchanged, the {kind} of a scoped input" if span.is_empty else "lies outside of the slice"
         findings.reasons.append(f"the slice column {slicing.by} {lack}")
     return Judgement(reasons=tuple(dict.fromkeys(findings.reasons)), problems=tuple(findings.problems))
+
+
+def judge_entity(statement: Statement, readings: Readings) -> Entity:
+    """Whether the rows of some entities come out the same without those of others, by the SQL alone."""
+    findings = Findings(statement=statement)
+    judge = _Judge(readings=readings, findings=findings, calendar=KEYS)
+    relation = judge.query(statement.tree, None)
+    overlooked = [r for r in readings.found if r.input.time is not None and id(r.table) not in judge.followed]
+    for reading in () if findings.reasons else overlooked:
+        findings.because(reading.input.table, reading.table, "stands where it isn't followed")
+    columns = frozenset(name for name, span in relation.days.items() if span.holds_slice)
+    return Entity(columns=columns, reasons=tuple(dict.fromkeys(findings.reasons)))
 
 
 @dataclass(kw_only=True)

@@ -49,6 +49,10 @@ class Calendar:
         return found[0] if found is not None and found[1] in (Grain.DAY, Grain.HOUR) else None
 
 
+KEYS = Calendar(grain=Grain.HOUR, in_utc=False)
+"""For columns that tell no time: only the very same value is in the same slice."""
+
+
 def _truncation(node: exp.Expr) -> tuple[exp.Expr, Grain] | None:
     match node:
         case exp.Cast() if node.to.this == exp.DType.DATE:
