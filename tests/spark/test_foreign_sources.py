@@ -124,10 +124,11 @@ def test_every_format_gives_the_rows_of_its_slices_and_a_change_of_files_under_w
 
 def test_slices_are_cut_out_before_rows_are_read(elsewhere: Shop) -> None:
     shop = elsewhere
-    reads = ScopedReads(shop.workspace.spark, "lake", shop.workspace.project.settings.foreign)
+    foreign = shop.workspace.project.settings.foreign
+    reads = ScopedReads(shop.workspace.spark, "lake", shop.workspace.code, foreign)
     slices = SliceSet.parse(Grain.DAY, "2026-01-02..2026-01-03")
     for name in NAMES:
-        frame = reads.frame(Read(table=f"raw.in_{name}", snapshot_id=None, time="order_date", slices=slices))
+        frame = reads.frame(Read(table=f"raw.in_{name}", snapshot_id=None, by="order_date", slices=slices))
         scan = frame._jdf.queryExecution().executedPlan().toString()
         cut = "PartitionFilters: [isnotnull(order_date" if name in FILES else "PushedFilters: [*IsNotNull(order_date)"
         assert cut in scan, scan
