@@ -22,7 +22,7 @@ check: $(READY)
 	$(BIN)/pytest -q -m "not spark and not slow" -n auto --dist worksteal
 
 test: check
-	$(BIN)/pytest -q -m "spark or slow"
+	$(BIN)/pytest -q -m "spark or slow" -n 2 --dist worksteal
 
 bench: $(READY)
 	$(BIN)/python benchmarks/bench.py
