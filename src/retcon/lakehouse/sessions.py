@@ -40,10 +40,7 @@ appender.file.policies.size = 10MB
 appender.file.strategy.type = DefaultRolloverStrategy
 appender.file.strategy.max = 2
 """
-_GROUPED = {
-    "spark.sql.sources.v2.bucketing.enabled": "true",
-    "spark.sql.iceberg.planning.preserve-data-grouping": "true",
-}
+_GROUPED = "spark.sql.iceberg.planning.preserve-data-grouping"
 
 
 def start_session(settings: Settings, environ: Mapping[str, str]) -> SparkSession:
@@ -99,12 +96,10 @@ def _beside(running: SparkSession, conf: Mapping[str, str], catalog: str) -> Spa
     return session
 
 
-def grouped_session(running: SparkSession, catalog: str) -> SparkSession:
-    """A session beside this one that reads a table partition by partition: grouping rows by a key within a slice then
-    needs no shuffle. Apart, because every other read of many small files is cheaper in fewer tasks.
-    """
+def ungrouped_session(running: SparkSession, catalog: str) -> SparkSession:
+    """A session beside this one that reads many small files in few tasks, however they are partitioned."""
     conf = {key: value for key, value in running.conf.getAll.items() if key.startswith("spark.sql.")}
-    return _beside(running, conf | _GROUPED, catalog)
+    return _beside(running, conf | {_GROUPED: "false"}, catalog)
 
 
 def _defaults(settings: Settings, jars: str) -> dict[str, str]:
@@ -119,6 +114,9 @@ def _defaults(settings: Settings, jars: str) -> dict[str, str]:
         # Results are compared exactly: wrong casts and overflows must fail, not become NULL.
         "spark.sql.ansi.enabled": "true",
         "spark.sql.storeAssignmentPolicy": "ANSI",
+        # Rows that are written, or grouped, by the slice needn't be shuffled where the files are cut by it already.
+        "spark.sql.sources.v2.bucketing.enabled": "true",
+        _GROUPED: "true",
     }
     if settings.spark.master.startswith("local"):
         conf |= {
