@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from retcon.core.graphs import Graph
 from retcon.core.intervals import Interval
 from retcon.core.models import UNSLICED, Input, Model, OnChange, Reach, Slicing, reach_text
-from retcon.core.planning import Reading, World, asked_or_default, plan_model, reading_of, spread, widened_notes
+from retcon.core.notes import widened_notes
+from retcon.core.planning import Reading, World, asked_or_default, plan_model, reading_of, spread
 from retcon.core.plans import Plan, PlannedModel, Request, from_document, to_document
 from retcon.core.slices import WHOLE, Cut, Grain, Slice, SliceSet, cut_of
 from retcon.core.tables import TableContents, TableFacts

@@ -8,7 +8,8 @@ import pytest
 
 from retcon.core.keys import Keys, is_value_of, parse_keys, require_few
 from retcon.core.models import Model, OnChange, Strategy
-from retcon.core.planning import Scope, keys_notes, narrowed_to
+from retcon.core.notes import keys_notes
+from retcon.core.planning import Scope, narrowed_to
 from retcon.core.queries import Entity
 from retcon.errors import BadArguments, Refused
 from tests.core.examples import a_graph, a_model, an_input, days

@@ -12,16 +12,15 @@ from hypothesis import strategies as st
 from retcon.core.graphs import Graph
 from retcon.core.intervals import Interval
 from retcon.core.models import Input, Model, OnChange, Replay
+from retcon.core.notes import carried_notes, notes_of
 from retcon.core.planning import (
     Scope,
     World,
     asked_interval,
     asked_or_default,
-    carried_notes,
     default_end,
     default_start,
     merged_limits,
-    notes_of,
     plan_id,
     plan_model,
     require_inputs,

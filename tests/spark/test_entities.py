@@ -202,7 +202,7 @@ def test_a_row_of_another_key_that_changed_on_the_branch_fails_its_gate(shop: Sh
     published_with_a_bug(shop)
     plan = shop.plan("mart.orders_usd", keys=shop.workspace.listed_keys("customer=c1").keys)
     shop.apply(plan, until=Until.STAGED)
-    shop.sql(f"UPDATE mart.orders_usd.`branch_{plan.branch}` SET currency = 'XXX' WHERE customer = 'k7'")
+    shop.sql(f"UPDATE mart.orders_usd.`branch_{plan.branch}` SET currency = 'SEK' WHERE customer = 'k7'")
     with pytest.raises(GatesFailed, match=r"mart\.orders_usd:other_keys"):
         shop.apply(plan)
 

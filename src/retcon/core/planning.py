@@ -9,12 +9,11 @@ from datetime import datetime, timedelta
 
 from retcon.core.gates import OTHER_KEYS
 from retcon.core.graphs import Graph
-from retcon.core.intervals import Edge, Interval, after, beginning, edge_text, midnight
-from retcon.core.keys import Keys, Neighbours, why_widened
-from retcon.core.models import Input, Model, OnChange, Strategy, reach_text
+from retcon.core.intervals import Edge, Interval, after, beginning, edge_text
+from retcon.core.keys import Neighbours, why_widened
+from retcon.core.models import Input, Model, OnChange, Strategy
 from retcon.core.plans import Origin, Outside, PlannedInput, PlannedModel, Role
 from retcon.core.projects import Limits, Source
-from retcon.core.promises import promises
 from retcon.core.slices import WHOLE, Buckets, Cut, Grain, SliceSet, Whole
 from retcon.core.tables import TableContents, TableFacts, TableFile, Told, content_of, digest_of
 from retcon.core.versions import versions_of
@@ -459,7 +458,7 @@ def require_inputs(models: Iterable[PlannedModel], *, allow_missing: bool) -> No
     holes = [(m, i) for m in models for i in m.inputs if i.missing]
     if not holes or allow_missing:
         return
-    lines = [f"{i.table} has no data for {_abridged(i.missing)} ({m.name} reads it)" for m, i in holes if i.missing]
+    lines = [f"{i.table} has no data for {abridged(i.missing)} ({m.name} reads it)" for m, i in holes if i.missing]
     raise Refused(
         "the inputs don't hold the whole range: " + "; ".join(lines),
         state="no plan was written",
@@ -467,7 +466,8 @@ def require_inputs(models: Iterable[PlannedModel], *, allow_missing: bool) -> No
     )
 
 
-def _abridged(slices: SliceSet, most: int = 5) -> str:
+def abridged(slices: SliceSet, most: int = 5) -> str:
+    """The first of its ranges, and how many slices there are."""
     parts = slices.text.split(", ")
     more = f" and {len(parts) - most} more ranges" if len(parts) > most else ""
     return ", ".join(parts[:most]) + f"{more} ({len(slices):,} slices)"
@@ -498,92 +498,6 @@ def _over_limits(over: Iterable[str]) -> Refused:
         state="no plan was written",
         next="ask for less at a time, or raise `limits` in retcon.yaml",
     )
-
-
-def widened_notes(asked: Mapping[str, tuple[Interval, SliceSet]]) -> tuple[str, ...]:
-    """Where a range cuts slices, they are taken whole: said for each model that this happens to."""
-    notes: list[str] = []
-    for name, (interval, slices) in asked.items():
-        first, last = (edge_text(edge) for edge in interval.edges)
-        if not isinstance(slices.grain, Grain):
-            what = "into slices" if isinstance(slices.grain, Whole) else "by time"
-            notes.append(f"{name}: {first}..{last} widened to {slices.text}: it isn't cut {what}")
-        elif SliceSet.covering(slices.grain, interval).hull() != interval:
-            notes.append(f"{name}: {first}..{last} widened to {slices.text}")
-    return tuple(notes)
-
-
-def carried_notes(scope: Scope) -> tuple[str, ...]:
-    """Where restating a slice restates those after it."""
-    return tuple(
-        f"{name}: {_abridged(slices)} restated too, since each slice reads the one before"
-        for name, slices in scope.carried.items()
-        if slices
-    )
-
-
-def notes_of(models: Iterable[PlannedModel], graph: Graph, interval: Interval | None, world: World) -> tuple[str, ...]:
-    """What the reviewer should know besides the numbers."""
-    notes: list[str] = []
-    for planned in models:
-        model = graph.models[planned.name]
-        start = model.slicing.start
-        if start is not None and interval is not None and midnight(start) > interval.start:
-            notes.append(f"{model.name} begins on {start} (`slices.start`): nothing before is planned for it")
-        if planned.is_new and model.name not in world.facts:
-            notes.append(f"{model.name} doesn't exist yet: it is made, empty, when staging begins")
-        shown = world.published.get(model.name) or planned.slices
-        if model.reads_itself and planned.slices.ordinals[0] <= shown.ordinals[0]:
-            first = planned.slices.grain.label(planned.slices.ordinals[0])
-            notes.append(f"{model.name} begins with {first}, which finds nothing of itself before it")
-        if model.strategy is Strategy.FULL:
-            notes.append(f"{model.name} is rebuilt in full: every slice that it has or that its inputs hold")
-        if planned.open:
-            notes.append(f"{model.name}: {planned.open.text} isn't over yet (open)")
-        for i in planned.inputs:
-            by = next((each.column(model.grain) for each in model.inputs if each.name == i.name), None)
-            held = world.contents.get((i.table, by, i.slices.grain)) if i.slices is not None else None
-            if i.missing:
-                notes.append(f"{i.table} has no data for {_abridged(i.missing)}: allowed by --allow-missing-source")
-            if i.null_rows:
-                what = "time" if isinstance(model.grain, Grain) else by
-                notes.append(f"{i.table}: {i.null_rows:,} rows without a {what} are in no slice")
-            if i.versions:
-                notes.append(f"{i.table} is read as it was at each slice's end: {len(i.versions):,} snapshots")
-            if i.format is not None:
-                notes += promises(world.sources[i.table], held, by_slices=i.slices is not None)
-            elif held is not None and not held.is_exact:
-                notes.append(f"{i.table} isn't partitioned by {held.grain}: rows and bytes are upper bounds")
-            notes += _widened_reads(model, i)
-    return tuple(dict.fromkeys(notes))
-
-
-def _widened_reads(model: Model, planned: PlannedInput) -> Iterable[str]:
-    """A time that cuts slices of the input reads them whole."""
-    i = next((each for each in model.inputs if each.name == planned.name), None)
-    if i is None or planned.slices is None or not isinstance(planned.slices.grain, Grain):
-        return
-    grain = planned.slices.grain
-    for reach, way in ((i.lookback, "back"), (i.lookahead, "ahead")):
-        days = reach / timedelta(days=1) if isinstance(reach, timedelta) else 0
-        is_whole = grain is Grain.HOUR or (grain is Grain.DAY and days == int(days)) or not days
-        if not is_whole:
-            yield f"{model.name} reads {i.table} {reach_text(reach)} {way}: widened to each whole {grain}"
-
-
-def keys_notes(keys: Keys, scope: Scope, left_out: Mapping[str, SliceSet]) -> tuple[str, ...]:
-    """What a plan about some keys does where."""
-    notes: list[str] = []
-    for name, slices in scope.slices.items():
-        if name in scope.keyed:
-            whose = f"{keys.count:,} keys of {keys.column}" if keys.count != 1 else f"one key of {keys.column}"
-            notes.append(f"{name}: rows of {whose} are recomputed in {slices.text}; all others are carried over")
-        else:
-            notes.append(f"{name}: whole slices are recomputed: {scope.widened[name]}")
-    for name, slices in left_out.items():
-        if slices:
-            notes.append(f"{name}: {_abridged(slices)} left out: never published, so there are no keys to correct")
-    return tuple(notes)
 
 
 def plan_id(now: datetime, model: Model, suffix: str) -> str:

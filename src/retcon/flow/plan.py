@@ -11,15 +11,13 @@ from retcon.core.evolution import SchemaChange
 from retcon.core.intervals import Edge, Interval, edge_text
 from retcon.core.keys import Keys, is_value_of, require_few
 from retcon.core.models import Model, Strategy
+from retcon.core.notes import carried_notes, keys_notes, notes_of, widened_notes
 from retcon.core.planning import (
     Scope,
     World,
     asked_or_default,
-    carried_notes,
-    keys_notes,
     merged_limits,
     narrowed_to,
-    notes_of,
     plan_id,
     plan_model,
     reading_of,
@@ -29,7 +27,6 @@ from retcon.core.planning import (
     since_start,
     spread,
     tells_history,
-    widened_notes,
 )
 from retcon.core.plans import Plan, Request
 from retcon.core.projects import Project

@@ -16,9 +16,9 @@ from retcon.core.slices import Cut, Grain, SliceSet
 from retcon.core.tables import Changed, Column, TableContents, TableFacts, TableFile, Told
 from retcon.errors import Fault, Refused
 from retcon.lakehouse.metadata import IcebergMetadata
+from retcon.lakehouse.spans import NO_SLICE
 
 _NULL_FOLDER = "__HIVE_DEFAULT_PARTITION__"
-_NO_SLICE = (0, -1)
 
 
 class SourceTables:
@@ -143,7 +143,7 @@ def _span(path: str, time: str, grain: Grain) -> tuple[int | None, int | None]:
     """The slices of the day that a folder such as `order_date=2026-01-22` names."""
     value = _folders(path).get(time.lower())
     if value == _NULL_FOLDER:
-        return _NO_SLICE
+        return NO_SLICE
     day = _day(value)
     if day is None:
         return None, None

@@ -9,35 +9,23 @@ from pathlib import Path
 from typing import Any
 
 from pyiceberg.catalog.sql import SqlCatalog
-from pyiceberg.conversions import from_bytes
 from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
-from pyiceberg.manifest import DataFile, DataFileContent, ManifestEntry, ManifestEntryStatus, ManifestFile
-from pyiceberg.partitioning import PartitionSpec
+from pyiceberg.manifest import DataFile, ManifestEntry, ManifestEntryStatus, ManifestFile
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Operation, Snapshot
 from pyiceberg.transforms import (
     BucketTransform,
-    DayTransform,
-    HourTransform,
-    IdentityTransform,
-    MonthTransform,
-    Transform,
-    YearTransform,
 )
 from pyiceberg.typedef import Identifier
 from pyiceberg.types import (
-    DateType,
     IcebergType,
     IntegerType,
     ListType,
     LongType,
     MapType,
-    NestedField,
     StringType,
     StructType,
-    TimestampType,
-    TimestamptzType,
 )
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
@@ -45,23 +33,13 @@ from retcon.core.adoption import SpecInUse, Survey
 from retcon.core.jobs import StagedWave, WaveTarget
 from retcon.core.projects import Catalog
 from retcon.core.runs import StagedSlice
-from retcon.core.slices import Buckets, Cut, Grain, SliceSet, Whole
+from retcon.core.slices import Cut, SliceSet
 from retcon.core.tables import Changed, Column, PartitionField, SchemaVersion, TableContents, TableFacts, TableFile
 from retcon.errors import Fault, Refused
+from retcon.lakehouse.spans import Spans
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MICROSECONDS_AN_HOUR = 3_600_000_000
 _SPARK_NAMES = {"long": "bigint", "timestamptz": "timestamp", "timestamp": "timestamp_ntz", "uuid": "string"}
-_NO_SLICE = (0, -1)
-"""The span of a file whose rows have no time."""
-_WIDEST = 1_000_000
-"""A file that spans more slices than this (a sentinel such as 9999-12-31 among hours) counts as unbounded."""
-_CUTS: list[tuple[type[Transform[Any, Any]], Grain]] = [
-    (HourTransform, Grain.HOUR),
-    (DayTransform, Grain.DAY),
-    (MonthTransform, Grain.MONTH),
-    (YearTransform, Grain.YEAR),
-]
 
 
 class IcebergMetadata:
@@ -121,7 +99,7 @@ class IcebergMetadata:
                 state="what it held can't be told any more",
                 next="it was expired or the table was made again: `retcon plan --refresh` plans on what is there now",
             )
-        spans = _Spans(table, time, grain)
+        spans = Spans(table, time, grain)
         files: list[TableFile] = []
         null_rows = 0
         for manifest in snapshot.manifests(table.io):
@@ -130,7 +108,7 @@ class IcebergMetadata:
             null_rows += listed.null_rows
         return TableContents(grain=grain, files=tuple(files), null_rows=null_rows)
 
-    def _listed(self, manifest: ManifestFile, table: Table, spans: _Spans) -> TableContents:
+    def _listed(self, manifest: ManifestFile, table: Table, spans: Spans) -> TableContents:
         """What a manifest lists and doesn't take back."""
         key = (manifest.manifest_path, *spans.key)
         if key not in self._manifests:
@@ -148,7 +126,7 @@ class IcebergMetadata:
         snapshot = table.current_snapshot() if table is not None else None
         if table is None or snapshot is None:
             raise Refused(f"{name} has no rows")
-        spans = _Spans(table, by, grain)
+        spans = Spans(table, by, grain)
         deletes: list[TableFile] = []
         data: list[TableFile] = []
         by_spec: dict[int, list[TableFile]] = {}
@@ -194,7 +172,7 @@ class IcebergMetadata:
         table = self._load(name)
         if table is None or until is None:
             return None
-        spans = _Spans(table, time, grain)
+        spans = Spans(table, time, grain)
         ordinals: set[int] = set()
         everything = False
         for snapshot in _back_to(table, until, since):
@@ -374,132 +352,9 @@ def _held(manifest: ManifestFile, table: Table) -> list[DataFile]:
     return [entry.data_file for entry in entries if entry.status != ManifestEntryStatus.DELETED]
 
 
-class _Spans:
-    """Which slices a file may hold rows of: by its partition, and by the bounds of its time column, in hours."""
-
-    def __init__(self, table: Table, time: str | None, cut: Cut) -> None:
-        schema = table.schema()
-        self._cut = cut
-        self._specs = table.specs()
-        self._field: NestedField | None = None
-        if time is not None:
-            self._field = next((f for f in schema.fields if f.name.lower() == time.lower()), None)
-
-    @property
-    def key(self) -> tuple[int | None, Cut]:
-        """What the slices of a file depend on besides the file."""
-        return None if self._field is None else self._field.field_id, self._cut
-
-    def file(self, file: DataFile) -> TableFile:
-        first, last = self._slices(file)
-        return TableFile(
-            path=file.file_path,
-            rows=file.record_count,
-            bytes=file.file_size_in_bytes,
-            first=first,
-            last=last,
-            is_delete=file.content != DataFileContent.DATA,
-        )
-
-    def null_rows(self, file: DataFile) -> int:
-        if self._field is None or file.content != DataFileContent.DATA:
-            return 0
-        spec = self._specs[file.spec_id]
-        cut = self._cut
-        by_partition = self._bucket(file, cut) if isinstance(cut, Buckets) else self._partition_hours(file, spec)
-        in_null_partition = by_partition == _NO_SLICE
-        return int((file.null_value_counts or {}).get(self._field.field_id, file.record_count * in_null_partition))
-
-    def _slices(self, file: DataFile) -> tuple[int | None, int | None]:
-        if isinstance(self._cut, Whole):
-            return 0, 0
-        if isinstance(self._cut, Buckets):
-            return self._bucket(file, self._cut)
-        hours = self._hours(file)
-        if hours is None or hours == _NO_SLICE:
-            return hours or (None, None)
-        first, last = (self._cut.holding(hour) for hour in hours)
-        return (first, last) if last - first < _WIDEST else (None, None)
-
-    def _bucket(self, file: DataFile, cut: Buckets) -> tuple[int | None, int | None]:
-        """By the partition alone: bounds of a column tell nothing of its hashes."""
-        for position, field in enumerate(self._specs[file.spec_id].fields):
-            is_by_key = self._field is not None and field.source_id == self._field.field_id
-            if is_by_key and isinstance(field.transform, BucketTransform) and field.transform.num_buckets == cut.number:
-                value = file.partition[position]
-                return _NO_SLICE if value is None else (value, value)
-        return None, None
-
-    def _hours(self, file: DataFile) -> tuple[int, int] | None:
-        if self._field is None:
-            return None
-        by_partition = self._partition_hours(file, self._specs[file.spec_id])
-        # Bounds of a delete file are those of its own columns, not of the rows it deletes.
-        if by_partition == _NO_SLICE or file.content != DataFileContent.DATA:
-            return by_partition
-        if file.record_count and self.null_rows(file) == file.record_count:
-            return _NO_SLICE
-        low = self._bound_hours((file.lower_bounds or {}).get(self._field.field_id))
-        high = self._bound_hours((file.upper_bounds or {}).get(self._field.field_id))
-        if low is None or high is None:
-            return by_partition
-        return _within((low[0], high[1]), by_partition)
-
-    def _partition_hours(self, file: DataFile, spec: PartitionSpec) -> tuple[int, int] | None:
-        assert self._field is not None
-        found: tuple[int, int] | None = None
-        for position, field in enumerate(spec.fields):
-            if field.source_id != self._field.field_id:
-                continue
-            value = file.partition[position]
-            hours = self._value_hours(field.transform, value)
-            if hours is not None and value is None:
-                # Rows without a time have a partition of their own.
-                return _NO_SLICE
-            found = hours if found is None else _within(found, hours)
-        return found
-
-    def _value_hours(self, transform: Transform[Any, Any], value: Any) -> tuple[int, int] | None:
-        """The hours of a partition; None where it isn't cut by time."""
-        if isinstance(transform, IdentityTransform):
-            return self._moment_hours(value or 0)
-        grain = next((grain for kind, grain in _CUTS if isinstance(transform, kind)), None)
-        if grain is None:
-            return None
-        ordinal = 0 if value is None else int(value)
-        return grain.first_hour(ordinal), grain.first_hour(ordinal + 1) - 1
-
-    def _bound_hours(self, bound: bytes | None) -> tuple[int, int] | None:
-        assert self._field is not None
-        kind = self._field.field_type
-        if bound is None or not isinstance(kind, DateType | TimestampType | TimestamptzType):
-            return None
-        return self._moment_hours(from_bytes(kind, bound))
-
-    def _moment_hours(self, value: Any) -> tuple[int, int] | None:
-        """The hours that a value of the time column may mean; None where the column tells no time."""
-        assert self._field is not None
-        match self._field.field_type:
-            case DateType():
-                return int(value) * 24, int(value) * 24 + 23
-            case TimestampType() | TimestamptzType():
-                hour = int(value) // _MICROSECONDS_AN_HOUR
-                return hour, hour
-            case _:
-                return None
-
-
-def _within(hours: tuple[int, int], others: tuple[int, int] | None) -> tuple[int, int]:
-    """What both allow; where they don't meet, bounds were cut off when they were written, and the partition counts."""
-    if others is None:
-        return hours
-    first, last = max(hours[0], others[0]), min(hours[1], others[1])
-    return (first, last) if first <= last else others
-
-
 def _added(table: Table, snapshot: Snapshot, slices: SliceSet, by: str | None) -> tuple[StagedSlice, ...]:
     """Rows, bytes and files that a snapshot added, for each of the slices: those without any are there too."""
-    spans = _Spans(table, by, slices.grain)
+    spans = Spans(table, by, slices.grain)
     files: dict[int, list[TableFile]] = {ordinal: [] for ordinal in slices.ordinals}
     for entry in _own_entries(table, snapshot):
         if entry.status == ManifestEntryStatus.ADDED:

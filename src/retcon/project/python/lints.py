@@ -24,6 +24,14 @@ _SEEDED = frozenset({"random.Random", "numpy.random.default_rng", "numpy.random.
 _SURROUNDINGS = frozenset({"os.environ", "os.getenv", "getpass.getuser", "socket.gethostname", "platform.node"})
 _HIDDEN_CODE = frozenset({"importlib", "runpy", "__import__", "exec", "eval"})
 _SESSION = frozenset({"sparkSession", "sparkContext", "SparkSession", "SparkContext", "sql_ctx", "_jdf", "_jvm"})
+_PAST_THE_ARGUMENTS = (
+    (
+        _SESSION,
+        "reaches past the function's arguments",
+        "declare every table under `inputs`; put small mappings into an expression or a @udf",
+    ),
+    (_HIDDEN_CODE, "runs code that retcon can't see", "import it by name at the top of the file"),
+)
 _TAKES_SQL = frozenset({"expr", "selectExpr", "filter", "where", "sql"})
 _CALL = re.compile(r"\b(\w+)\s*\(")
 
@@ -75,22 +83,12 @@ def hidden_reads(module: Module) -> Iterator[Problem]:
     """Ways past the arguments: the Spark session reads any table, and code that is made up can't be fingerprinted."""
     for node in ast.walk(module.tree):
         names = _own_names(node)
-        session = sorted(names & _SESSION)
-        if session:
-            yield Problem(
-                path=module.shown,
-                line=getattr(node, "lineno", None),
-                message=f"`{session[0]}` reaches past the function's arguments",
-                remedy="declare every table under `inputs`; put small mappings into an expression or a @udf",
-            )
-        hidden = sorted(names & _HIDDEN_CODE)
-        if hidden:
-            yield Problem(
-                path=module.shown,
-                line=getattr(node, "lineno", None),
-                message=f"`{hidden[0]}` runs code that retcon can't see",
-                remedy="import it by name at the top of the file",
-            )
+        for forbidden, does, remedy in _PAST_THE_ARGUMENTS:
+            found = sorted(names & forbidden)
+            if found:
+                yield Problem(
+                    path=module.shown, line=getattr(node, "lineno", None), message=f"`{found[0]}` {does}", remedy=remedy
+                )
 
 
 def _own_names(node: ast.AST) -> set[str]:
