@@ -51,6 +51,18 @@ def test_a_table_of_others_is_adopted_before_it_is_planned(retcon: Retcon, lake:
     lake.close()
 
 
+def test_in_an_environment_its_own_table_is_adopted(retcon: Retcon, lake: Lake, shop: Path) -> None:
+    settings = shop / "retcon.yaml"
+    settings.write_text(settings.read_text() + "environments: {staging: {prefix: staging_}}\n")
+    lake.by_day("staging_mart.daily", "2026-01-03", number="n")
+    adopted = retcon("adopt", "mart.daily", *REASON, "--env", "staging", "--json").result
+    assert (adopted["model"], adopted["slice_count"]) == ("staging_mart.daily", 1)
+    again = retcon("adopt", "mart.daily", *REASON, "--env", "staging")
+    assert "retcon plan staging_mart.daily --env staging --reason" in again.err
+    assert "retcon adopt mart.daily" in retcon("plan", "mart.daily", *REASON).err
+    lake.close()
+
+
 def test_the_plan_says_how_columns_change(retcon: Retcon, lake: Lake) -> None:
     result = retcon("adopt", "mart.daily", *REASON, "--json").result
     assert (result["slice_count"], result["reason"]) == (2, "the nightly job's")

@@ -213,6 +213,7 @@ def test_the_fingerprint_follows_what_changes_results(root: Path) -> None:
         model_text("columns: {order_date: date, currency: string, revenue: double}"),
         model_text().replace("{time: order_date}", "{time: order_date, lookback: 1}"),
         model_text().replace("{time: order_date}", "{time: ordered_on}"),
+        model_text().replace("{time: order_date}", "{time: order_date, key: customer_id}"),
     ):
         assert of(other) != plain
 

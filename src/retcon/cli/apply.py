@@ -65,7 +65,6 @@ def apply(
     reviewed = workspace.read_plan(plan)
     workspace.enter(reviewed.environment, f"plan {reviewed.id}")
     # Before Spark is started, so that a refusal comes at once.
-    reviewed = workspace.read_plan(plan)
     models = workspace.project.graph.models
     workspace.import_code(models[planned.name] for planned in reviewed.models if planned.name in models)
     run = open_run(

@@ -56,6 +56,8 @@ def _later_keys(project: Project, chosen: tuple[str, ...]) -> Iterator[LaterKey]
     for source in settings.sources.values():
         if source.updated:
             yield LaterKey(where=source.name, key="updated", value=source.updated)
+        if source.key:
+            yield LaterKey(where=source.name, key="key", value=", ".join(source.key))
 
 
 def _later_model_keys(model: Model) -> Iterator[tuple[str, str]]:

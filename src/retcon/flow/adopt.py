@@ -38,11 +38,11 @@ class Adopter:
             raise BadArguments("adopting a table needs a reason", next='pass --reason "why retcon takes it over"')
         model = self._project.graph.model(name)
         facts = self._foreign(model)
-        survey = self._tables.survey(name, by=model.slicing.by, grain=model.grain)
+        survey = self._tables.survey(model.name, by=model.slicing.by, grain=model.grain)
         require_aligned(model, facts)
         require_adoptable(model, survey)
         adoption = Adoption(
-            model=name,
+            model=model.name,
             uuid=facts.uuid,
             snapshot_id=facts.snapshot_id,
             slices=survey.slices,
@@ -60,15 +60,18 @@ class Adopter:
         if facts is None or facts.snapshot_id is None:
             raise Refused(
                 f"{model.name} has no table with rows that could be adopted",
-                next=f"retcon plan {model.name} --reason …",
+                next=f"retcon plan {model.name}{self._project.env_option} --reason …",
             )
         known = self._ledger.adoption(model.name)
         if not is_foreign(facts) or self._ledger.published_slices(model.name):
-            raise Refused(f"{model.name} is retcon's own already", next=f"retcon plan {model.name} --reason …")
+            raise Refused(
+                f"{model.name} is retcon's own already",
+                next=f"retcon plan {model.name}{self._project.env_option} --reason …",
+            )
         if known is not None and known.uuid == facts.uuid:
             raise Refused(
                 f"{model.name} was adopted by {known.who} at {known.at:%Y-%m-%d %H:%M} UTC: {known.reason}",
-                next=f"retcon plan {model.name} --reason …",
+                next=f"retcon plan {model.name}{self._project.env_option} --reason …",
             )
         return facts
 

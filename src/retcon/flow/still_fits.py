@@ -43,7 +43,7 @@ def _changed_settings(plan: Plan, settings: Settings) -> str:
     names = sorted(set(plan.params) | set(settings.params))
     moved = [name for name in names if plan.params.get(name) != settings.params.get(name)]
     told = (f":{name} was {plan.params.get(name)!r}, is {settings.params.get(name)!r}" for name in moved)
-    return ", ".join(told) or "time zone, params or spark.conf"
+    return ", ".join(told) or "time zone, params, spark.conf or sources that aren't Iceberg"
 
 
 def require_unchanged_inputs(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 from retcon.core.gates import Gate, Metric, NotNull, Unique
 from retcon.core.models import Input, Model, Reach, Slicing, Strategy, reach_text
 from retcon.core.queries import Batching, Entity, Query
-from retcon.core.slices import Buckets, Grain
+from retcon.core.slices import Grain
 from retcon.core.suggestions import did_you_mean
 from retcon.errors import Problem, ProjectInvalid
 from retcon.project import names
@@ -385,7 +385,7 @@ def _fingerprint(keys: ModelKeys, inputs: Sequence[Input], slicing: Slicing, cod
                     "lookback": _plain(i.lookback),
                     "lookahead": _plain(i.lookahead),
                     **({"as_of": "slice"} if i.at_slice_end else {}),
-                    **({"key": i.key} if isinstance(slicing.every, Buckets) else {}),
+                    **({"key": i.key} if i.key is not None else {}),
                 }
                 for i in sorted(inputs, key=lambda i: i.name)
             ],
