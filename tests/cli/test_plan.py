@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import re
 import shlex
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 import pytest
 import yaml
 
+from retcon.cli.plan import with_command
+from retcon.core.keys import Keys
 from retcon.wiring import Workspace, write_project
 from tests.cli.conftest import Records, Retcon
 from tests.cli.shops import FIRST, LAST, ORDERS, REVENUE, days, make_sources
+from tests.core.test_plans import a_plan
 
 RANGE = ("--start", str(FIRST), "--end", str(LAST))
 WHY = ("--reason", "wrong rates")
@@ -274,3 +278,12 @@ def test_keys_are_echoed_in_the_plan_its_command_and_its_page(retcon: Retcon, sh
     both = retcon("plan", ORDERS, "--keys", "customer_id=17", "--keys-from", "x.csv", *WHY)
     assert both.code == 2
     assert "--keys and --keys-from were both given" in both.err
+
+
+@pytest.mark.parametrize(
+    "keys", [Keys(column="id", count=300, digest="x"), Keys(column="id", count=1, values=("a,b",))]
+)
+def test_the_command_of_keys_that_can_not_be_typed_renews_the_plan_that_has_them(keys: Keys) -> None:
+    plan = a_plan()
+    made = with_command(replace(plan, keys=keys, request=replace(plan.request, refreshes="20260122_m_k3f9")))
+    assert made.request.command.startswith("retcon plan --refresh backfills/20260122_m_k3f9.yaml --reason ")

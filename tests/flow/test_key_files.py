@@ -19,6 +19,8 @@ ODD = ['O\'B, "x"', "two\nlines", "東京 🙂", " ", "{}"]
 def test_few_keys_are_listed_once_each_and_many_are_kept_in_a_file_whatever_they_are(tmp_path: Path) -> None:
     few = gathered("id", ["1", "2", "1"], 10)
     assert (few.keys.values, few.keys.count, few.spool) == (("1", "2"), 2, None)
+    often = gathered("id", ["1", "2", "3"] * MOST_INLINE, 10)
+    assert (often.keys.values, often.keys.count, often.spool) == (("1", "2", "3"), 3, None)
     texts = [*ODD, *(str(n) for n in range(MOST_INLINE))]
     many = gathered("id", iter(texts), 10_000)
     assert many.spool is not None

@@ -14,6 +14,7 @@ from retcon.cli.json_output import plan_result
 from retcon.cli.terminals import terminal_of, zone_of
 from retcon.cli.views.plans import plan_view
 from retcon.core.intervals import Edge, parse_edge
+from retcon.core.keys import Keys
 from retcon.core.plans import Plan
 from retcon.errors import BadArguments
 from retcon.flow.plan import Ask
@@ -83,8 +84,8 @@ def plan(
     m. Dates are inclusive, and so are hours such as 2026-01-22T05, in UTC; without them each model's whole history is
     planned. A range that cuts a slice is widened to whole slices. Published models that read what changes are included.
 
-    The plan is printed and written to backfills/<id>.yaml. Nothing is computed and no Spark is started: `retcon apply`
-    runs it.
+    The plan is printed and written to backfills/<id>.yaml. Nothing is computed: `retcon apply` runs it. Spark is started
+    only where --keys-from names a table or a query.
 
     \b
     Example:
@@ -106,10 +107,8 @@ def plan(
     if keys is not None and keys_from is not None:
         raise BadArguments("--keys and --keys-from were both given", next="pass one of them")
     workspace = terminal.workspace(project, env)
-    gathered = _gathered(wish, workspace)
     ask = _new_ask(wish, workspace) if refresh is None else _ask_again(refresh, wish, workspace)
-    if refresh is not None and gathered is None:
-        gathered = workspace.keys_again(workspace.read_asked(refresh))
+    gathered = _gathered(wish, workspace) if refresh is None else workspace.keys_again(workspace.read_asked(refresh))
     try:
         made = with_command(
             workspace.planner.plan(replace(ask, keys=gathered.keys if gathered is not None else None)), keys_from
@@ -173,6 +172,9 @@ def _ask_again(refresh: str, wish: _Wish, workspace: Workspace) -> Ask:
 def with_command(made: Plan, keys_from: str | None = None) -> Plan:
     """The plan with the command that asks for it again: models and dates resolved, ready to be pasted."""
     request = made.request
+    if made.keys is not None and keys_from is None and not _can_be_typed(made.keys):
+        words = ["retcon", "plan", "--refresh", f"backfills/{request.refreshes}.yaml", "--reason", made.reason]
+        return replace(made, request=replace(request, command=shlex.join(words)))
     words = ["retcon", "plan", *request.models]
     words += ["--start", request.start] if request.start is not None else []
     words += ["--end", request.end] if request.end is not None else []
@@ -181,11 +183,16 @@ def with_command(made: Plan, keys_from: str | None = None) -> Plan:
     words += ["--wave", str(request.wave)] if request.wave is not None else []
     if keys_from is not None:
         words += ["--keys-from", keys_from]
-    elif made.keys is not None and made.keys.values:
+    elif made.keys is not None:
         words += ["--keys", f"{made.keys.column}={','.join(made.keys.values)}"]
     words += ["--env", request.environment] if request.environment is not None else []
     words += ["--reason", made.reason]
     return replace(made, request=replace(request, command=shlex.join(words)))
+
+
+def _can_be_typed(keys: Keys) -> bool:
+    """Few enough for a command line, and told apart there by commas."""
+    return bool(keys.values) and not any("," in value for value in keys.values)
 
 
 def shown_file(path: Path | None) -> str | None:

@@ -10,7 +10,7 @@ import shutil
 import tempfile
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import chain
 from pathlib import Path
 
 from retcon.core.keys import MOST_INLINE, Keys, keys_file, require_few
@@ -37,19 +37,20 @@ class Gathered:
 def gathered(column: str, values: Iterable[str | None], most: int) -> Gathered:
     """Few keys as they are, many in a file; refused where there are none, more than allowed, or a NULL."""
     texts = _texts(column, values)
-    few = tuple(dict.fromkeys(islice(texts, MOST_INLINE + 1)))
+    few: dict[str, None] = {}
+    while len(few) <= MOST_INLINE and (text := next(texts, None)) is not None:
+        few[text] = None
     if not few:
         raise BadArguments("--keys-from holds no keys", next="a plan without keys is about all of them")
-    rest = next(texts, None)
-    if rest is None and len(few) <= MOST_INLINE:
-        keys = Keys(column=column, count=len(few), values=few)
+    if len(few) <= MOST_INLINE:
+        keys = Keys(column=column, count=len(few), values=tuple(few))
         require_few(keys, most)
         return Gathered(keys=keys)
     handle, name = tempfile.mkstemp(prefix="retcon-keys-", suffix=".jsonl")
     digest, count = hashlib.sha256(), 0
     try:
         with os.fdopen(handle, "wb") as file:
-            for text in chain(few, () if rest is None else (rest,), texts):
+            for text in chain(few, texts):
                 line = json.dumps({"k": text}, ensure_ascii=False).encode() + b"\n"
                 file.write(line)
                 digest.update(line)
