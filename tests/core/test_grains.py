@@ -14,10 +14,20 @@ from retcon.core.graphs import Graph
 from retcon.core.intervals import Interval
 from retcon.core.models import UNSLICED, Input, Model, OnChange, Reach, Slicing, reach_text
 from retcon.core.notes import widened_notes
-from retcon.core.planning import Reading, World, asked_or_default, plan_model, reading_of, spread
+from retcon.core.planning import (
+    Reading,
+    World,
+    asked_or_default,
+    plan_model,
+    reading_of,
+    require_hours_as_planned,
+    spread,
+)
 from retcon.core.plans import Plan, PlannedModel, Request, from_document, to_document
+from retcon.core.queries import Batching
 from retcon.core.slices import WHOLE, Cut, Grain, Slice, SliceSet, cut_of
 from retcon.core.tables import TableContents, TableFacts
+from retcon.errors import Refused
 from tests.core.examples import a_file, a_graph, a_model, an_input, facts
 
 GRAINS = st.sampled_from(Grain)
@@ -249,6 +259,37 @@ def test_a_model_is_read_in_slices_that_divide_its_own_and_what_is_not_cut_is_re
     )
     assert reading_of(an_input("m.w", None), Grain.MONTH, graph, None) is None
     assert reading_of(an_input("m.w", "t"), WHOLE, graph, None) is None
+
+
+@pytest.mark.parametrize(
+    ("upstream", "declared", "resolution"),
+    [(Grain.DAY, None, "day"), (Grain.MONTH, None, "day"), (WHOLE, None, "day"), (Grain.HOUR, None, "hour"),
+     (Grain.DAY, "DATE", "day"), (Grain.DAY, "timestamp", "hour"), (WHOLE, "timestamp_ntz", "hour")],
+)  # fmt: skip
+def test_by_the_hour_a_model_is_read_alike_before_its_table_is_made_and_after(
+    upstream: Cut, declared: str | None, resolution: str
+) -> None:
+    columns = () if declared is None else (("T", declared),)
+    graph = a_graph(cut("m.u", upstream, columns=columns))
+    type = "timestamp" if resolution == "hour" else "date"
+    for found in (None, facts("m.u", [("t", type)], by=())):
+        reading = reading_of(an_input("m.u", "t"), Grain.HOUR, graph, found)
+        assert reading is not None
+        assert reading.resolution == Grain(resolution)
+
+
+def test_an_hour_that_is_computed_alone_is_not_given_the_whole_day_of_a_timestamp() -> None:
+    days = cut("m.d", Grain.DAY, an_input("raw.s", "t"))
+    hours = cut("m.h", Grain.HOUR, an_input("m.d", "t"), batching=Batching(reasons=("LIMIT",)))
+    asked = SliceSet.parse(Grain.HOUR, "2026-01-31T22")
+    share = planned(hours, asked, World(facts={}, contents={}, published={}), days)
+    assert share.inputs[0].slices == SliceSet.parse(Grain.DAY, "2026-01-31")
+    require_hours_as_planned("p", hours, share, {"m.d": facts("m.d", [("t", "date")])})
+    timestamps = {"m.d": facts("m.d", [("t", "timestamp")])}
+    require_hours_as_planned("p", replace(hours, batching=Batching()), share, timestamps)
+    with pytest.raises(Refused, match="took for a DATE") as refused:
+        require_hours_as_planned("p", hours, share, timestamps)
+    assert "retcon plan --refresh backfills/p.yaml" in refused.value.next
 
 
 def test_a_change_spreads_from_hours_to_days_to_months_to_a_whole_table_and_back_to_days() -> None:

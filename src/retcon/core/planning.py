@@ -66,17 +66,40 @@ def reading_of(i: Input, reader: Cut, graph: Graph, facts: TableFacts | None) ->
         return Reading(resolution=reader, natural=reader)
     if i.time is None or not isinstance(reader, Grain):
         return None
-    upstream = graph.models[i.table].grain if i.table in graph.models else None
-    column = facts.column(i.time) if facts is not None else None
+    upstream = graph.models.get(i.table)
     # A date tells no hours: whoever reads by the hour reads the whole day.
-    is_date = column is not None and column.type == "date"
+    is_date = _is_date(i.time, upstream, facts)
     finest = Grain.DAY if is_date and reader is Grain.HOUR else reader
-    if isinstance(upstream, Grain):
-        natural = upstream
+    if upstream is not None and isinstance(upstream.grain, Grain):
+        natural = upstream.grain
     else:
         natural = (facts.grain_of(i.time) if facts is not None else None) or finest
     resolution = natural.common(reader)
     return Reading(resolution=Grain.DAY if is_date and resolution is Grain.HOUR else resolution, natural=natural)
+
+
+def _is_date(time: str, upstream: Model | None, facts: TableFacts | None) -> bool:
+    """Is a time column a DATE? Of a model whose table isn't made yet, its `columns` tell; else all but hours may be."""
+    column = facts.column(time) if facts is not None else None
+    if column is not None or upstream is None:
+        return column is not None and column.type == "date"
+    declared = next((kind for name, kind in upstream.columns if name.lower() == time.lower()), None)
+    return upstream.grain is not Grain.HOUR if declared is None else declared.lower() == "date"
+
+
+def require_hours_as_planned(plan: str, model: Model, planned: PlannedModel, facts: Mapping[str, TableFacts]) -> None:
+    """What was taken for a DATE is one, where it matters: an hour computed alone must see no other hour's rows."""
+    if model.grain is not Grain.HOUR or not model.one_by_one:
+        return
+    for i in model.inputs:
+        read = planned.input(i.name).slices
+        is_by_day = read is not None and read.grain is Grain.DAY
+        if is_by_day and i.time is not None and not _is_date(i.time, None, facts.get(i.table)):
+            raise Refused(
+                f"{model.name} reads {i.table} by {i.time}, which the plan took for a DATE, and it is a timestamp",
+                state="nothing was staged; production is untouched",
+                next=f"`retcon plan --refresh backfills/{plan}.yaml` plans it by the hour",
+            )
 
 
 def asked_interval(start: Edge, end: Edge, now: datetime) -> Interval:

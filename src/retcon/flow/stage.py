@@ -11,6 +11,7 @@ from time import monotonic
 from retcon.core.evolution import SchemaChange, comments_for
 from retcon.core.jobs import Job, StagedWave
 from retcon.core.models import Order
+from retcon.core.planning import require_hours_as_planned
 from retcon.core.plans import PlannedModel
 from retcon.core.runs import (
     Paused,
@@ -139,6 +140,7 @@ def _open_table(run: Run, planned: PlannedModel, snapshots: Mapping[str, int | N
         raise Fault(f"{planned.name} was made, but the catalog doesn't show it", state="nothing was staged")
     read = {i.table: found for i in model.inputs if (found := context.tables.facts(i.table)) is not None}
     require_same_hashes(model, {**read, model.name: facts})
+    require_hours_as_planned(run.id, model, planned, read)
     # A branch from before a crash holds nothing yet, and main may have moved since: begin it anew.
     context.tables.drop_branch(planned.name, run.plan.branch)
     context.warehouse.open_branch(planned.name, run.plan.branch, facts.snapshot_id)
