@@ -324,13 +324,31 @@ def test_a_full_rebuild_whose_inputs_tell_no_history_takes_the_dates_that_were_a
     assert scope(workshop.plan("mart.a", start="2026-01-02", end="2026-01-05")) == {"mart.a": "2026-01-01..2026-01-05"}
 
 
-def test_a_reader_that_is_rebuilt_in_full_is_planned_with_every_published_slice(workshop: Workshop) -> None:
+def test_a_reader_that_is_rebuilt_in_full_is_planned_with_every_slice_that_it_has_or_its_inputs_hold(
+    workshop: Workshop,
+) -> None:
     workshop.shop()
-    for name in ("mart.a", "mart.b"):
-        workshop.publish_by_hand(name, "2026-01-01..2026-01-05")
+    workshop.publish_by_hand("mart.a", "2026-01-01..2026-01-08")
+    workshop.publish_by_hand("mart.b", "2026-01-01..2026-01-05")
     workshop.model("mart.b", "mart.a: {time: d}", "SELECT d, n FROM mart.a", keys="strategy: full")
     plan = workshop.plan("mart.a", start="2026-01-04", end="2026-01-04")
-    assert scope(plan) == {"mart.a": "2026-01-04", "mart.b": "2026-01-01..2026-01-05"}
+    assert scope(plan) == {"mart.a": "2026-01-04", "mart.b": "2026-01-01..2026-01-08"}
+    # What the same plan adds to its inputs is held by them, too.
+    plan = workshop.plan("mart.a", start="2026-01-04", end="2026-01-10")
+    assert scope(plan) == {"mart.a": "2026-01-04..2026-01-10", "mart.b": "2026-01-01..2026-01-10"}
+    plan = workshop.plan("mart.a", start="2026-01-04", end="2026-01-04", downstream=False)
+    assert scope(plan) == {"mart.a": "2026-01-04"}
+
+
+def test_a_reader_in_full_keeps_to_what_it_has_where_its_inputs_hold_nothing_together(workshop: Workshop) -> None:
+    workshop.shop()
+    workshop.lake.by_day("raw.t", "2026-01-15..2026-01-16")
+    workshop.publish_by_hand("mart.a", "2026-01-01..2026-01-05")
+    workshop.publish_by_hand("mart.b", "2026-01-01..2026-01-02")
+    workshop.model("mart.b", "mart.a: {time: d}, raw.t: {time: d}", keys="strategy: full",
+                   sql="SELECT a.d, a.n FROM mart.a a JOIN raw.t t ON a.d = t.d")  # fmt: skip
+    plan = workshop.plan("mart.a", start="2026-01-01", end="2026-01-01", allow_missing_source=True)
+    assert scope(plan) == {"mart.a": "2026-01-01", "mart.b": "2026-01-01..2026-01-02"}
 
 
 def test_slices_of_a_full_rebuild_that_the_inputs_no_longer_hold_are_not_emptied_unasked(workshop: Workshop) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
@@ -209,8 +209,28 @@ def _untold(model: Model, what: str, option: str) -> BadArguments:
     return BadArguments(f"{model.name}: its inputs don't tell where history {what}", next=f"pass {option}")
 
 
+def held_by_inputs(model: Model, graph: Graph, world: World, now: datetime) -> SliceSet:
+    """Every slice that can be computed from what the inputs hold, as far as they tell."""
+    if not isinstance(model.grain, Grain):
+        return SliceSet.every(model.grain)
+    if not tells_history(model, graph, world):
+        return SliceSet(model.grain)
+    first, last = default_start(model, graph, world), default_end(model, graph, world, now)
+    is_any = beginning(first) < after(last)
+    return SliceSet.covering(model.grain, Interval.of_edges(first, last)) if is_any else SliceSet(model.grain)
+
+
+Held = Callable[[Model, Mapping[str, SliceSet]], SliceSet]
+"""The slices that a model's inputs hold, once these slices of other models are made."""
+
+
 def spread(
-    graph: Graph, asked: Mapping[str, SliceSet], published: Mapping[str, SliceSet], *, downstream: bool
+    graph: Graph,
+    asked: Mapping[str, SliceSet],
+    published: Mapping[str, SliceSet],
+    *,
+    downstream: bool,
+    held: Held = lambda model, _: SliceSet(model.grain),
 ) -> Scope:
     """The asked slices, and what reads them: published downstream slices are restated too."""
     slices: dict[str, SliceSet] = {}
@@ -224,7 +244,7 @@ def spread(
         if downstream:
             covered |= _readers(model, slices, shown, OnChange.RESTATE, graph)
         if covered and model.strategy is Strategy.FULL:
-            covered |= shown
+            covered |= shown | held(model, slices)
         if covered and model.reads_itself:
             carried[name] = _and_later(covered, shown) - covered
             covered |= carried[name]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import reduce
 
 from retcon.core.adoption import is_foreign, require_adopted
 from retcon.core.evolution import SchemaChange
@@ -16,6 +17,7 @@ from retcon.core.planning import (
     Scope,
     World,
     asked_or_default,
+    held_by_inputs,
     merged_limits,
     narrowed_to,
     plan_id,
@@ -141,7 +143,12 @@ class Planner:
     def _scope(self, ask: Ask, asked: Mapping[str, SliceSet], world: World) -> tuple[Scope, Mapping[str, SliceSet]]:
         """The asked slices and what reads them; of keys, only what was published, and what that leaves out."""
         graph = self._project.graph
-        scope = spread(graph, asked, world.published, downstream=ask.downstream)
+
+        def held(model: Model, made: Mapping[str, SliceSet]) -> SliceSet:
+            seen = reduce(lambda seen, name: _with_planned(seen, graph.models[name], made[name]), made, world)
+            return held_by_inputs(model, graph, seen, ask.now)
+
+        scope = spread(graph, asked, world.published, downstream=ask.downstream, held=held)
         if ask.keys is None:
             return scope, {}
         require_few(ask.keys, self._project.settings.limits.keys)
@@ -150,14 +157,14 @@ class Planner:
         kept = {name: slices & there[name] if name in keyed else slices for name, slices in asked.items()}
         left_out = {name: asked[name] - kept[name] for name in asked}
         self._require_typed(ask.keys, keyed, world)
-        held = {name: self._holding(ask.keys, name, kept[name]) if name in keyed else kept[name] for name in kept}
-        for name in (name for name, slices in held.items() if not slices):
+        holding = {name: self._holding(ask.keys, name, kept[name]) if name in keyed else kept[name] for name in kept}
+        for name in (name for name, slices in holding.items() if not slices):
             raise Refused(
                 f"{name}: nothing of {asked[name].text} that could hold these keys was ever published",
                 state="no plan was written",
                 next="plan it without keys",
             )
-        narrowed = spread(graph, held, world.published, downstream=ask.downstream)
+        narrowed = spread(graph, holding, world.published, downstream=ask.downstream, held=held)
         return narrowed_to(ask.keys.column, narrowed, graph), left_out
 
     def _holding(self, keys: Keys, name: str, slices: SliceSet) -> SliceSet:
