@@ -55,8 +55,11 @@ def test_in_an_environment_its_own_table_is_adopted(retcon: Retcon, lake: Lake, 
     settings = shop / "retcon.yaml"
     settings.write_text(settings.read_text() + "environments: {staging: {prefix: staging_}}\n")
     lake.by_day("staging_mart.daily", "2026-01-03", number="n")
-    adopted = retcon("adopt", "mart.daily", *REASON, "--env", "staging", "--json").result
-    assert (adopted["model"], adopted["slice_count"]) == ("staging_mart.daily", 1)
+    refused = retcon("plan", "mart.daily", *REASON, "--env", "staging")
+    assert "`retcon adopt staging_mart.daily --env staging --reason …`" in refused.err
+    adopted = retcon("adopt", "mart.daily", *REASON, "--env", "staging")
+    assert "(1 slices, 1 rows)" in adopted.out
+    assert "retcon plan staging_mart.daily --env staging --reason …" in adopted.out
     again = retcon("adopt", "mart.daily", *REASON, "--env", "staging")
     assert "retcon plan staging_mart.daily --env staging --reason" in again.err
     assert "retcon adopt mart.daily" in retcon("plan", "mart.daily", *REASON).err

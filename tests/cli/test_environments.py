@@ -14,6 +14,7 @@ from retcon.flow.plan import Ask
 from retcon.wiring import Workspace
 from tests.cli.conftest import Plans, Records, Retcon
 from tests.cli.shops import FIRST, LAST, NOON, ORDERS, REVENUE, Recorder, days
+from tests.lakehouse.lakes import Lake
 
 RANGE = ("--start", str(FIRST), "--end", str(LAST))
 
@@ -66,6 +67,17 @@ def test_an_upstream_model_has_to_be_in_the_environment(retcon: Retcon, staging:
     assert answer.code == 1
     assert f"staging_{REVENUE} reads staging_{ORDERS}, which was never published in staging" in answer.err
     assert f"retcon plan +staging_{REVENUE} --env staging …" in answer.err
+
+
+def test_the_history_of_columns_is_that_of_the_environments_table(retcon: Retcon, staging: Path) -> None:
+    refused = retcon("show", ORDERS, "--schema", "--env", "staging")
+    assert f"staging_{ORDERS} has no table yet" in refused.err
+    assert f"retcon plan staging_{ORDERS} --env staging --reason …" in refused.err
+    lake = Lake(staging / ".retcon")
+    lake.by_day(f"staging_{ORDERS}", "2026-01-01")
+    assert retcon("show", ORDERS, "--schema", "--env", "staging", "--json").result["model"] == f"staging_{ORDERS}"
+    assert f"Columns  staging_{ORDERS}" in retcon("show", ORDERS, "--schema", "--env", "staging").out
+    lake.close()
 
 
 def test_columns_are_checked_against_the_environments_tables(retcon: Retcon, staging: Path) -> None:

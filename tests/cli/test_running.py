@@ -54,6 +54,15 @@ def test_an_override_needs_a_reason(retcon: Retcon, shop: Path) -> None:
 
 
 @pytest.mark.usefixtures("spark_is_an_error")
+def test_a_reason_without_an_override_and_an_override_before_the_gates_are_refused(retcon: Retcon, shop: Path) -> None:
+    answer = retcon("apply", "any", "--reason", "known")
+    assert answer.code == 2
+    assert "pass --override model:gate with it" in answer.err
+    answer = retcon("apply", "any", "--override", f"{ORDERS}:drift", "--reason", "known", "--until", "staged")
+    assert answer.code == 2
+    assert "--until staged stops before any gate is judged" in answer.err
+
+
 def test_a_plan_that_was_edited_by_hand_is_refused(retcon: Retcon, shop: Path) -> None:
     path = Path(retcon("plan", ORDERS, *RANGE, "--reason", "x", "--json").result["file"])
     path.write_text(path.read_text().replace("2026-01-01..2026-01-10", "2026-01-01..2026-01-09"))

@@ -134,6 +134,21 @@ def test_show_lists_slices_and_prints_code_where_asked(retcon: Retcon, recorded:
     assert "Verdicts" not in code
 
 
+def test_show_refuses_options_that_have_no_meaning_for_what_is_shown(retcon: Retcon, recorded: Records) -> None:
+    recorded().stage().prove()
+    for option in ("--code", "--slices"):
+        answer = retcon("show", ORDERS, option)
+        assert answer.code == 2
+        assert f"{option} is about a run, and {ORDERS} is a model" in answer.err
+        assert f"`retcon history {ORDERS}` lists them" in answer.err
+        answer = retcon("show", ORDERS, "--schema", option)
+        assert answer.code == 2
+        assert f"{option} is about a run, and --schema about a model" in answer.err
+    answer = retcon("show", RUN, "--code", "--slices")
+    assert answer.code == 2
+    assert "--code prints the code alone" in answer.err
+
+
 def test_show_finds_a_broken_record(retcon: Retcon, shop: Path, recorded: Records) -> None:
     recorded().stage()
     with sqlite3.connect(shop / ".retcon" / "lake.db") as database:

@@ -33,4 +33,4 @@ def adopt(
     terminal = terminal_of(context, as_json=as_json)
     workspace = terminal.workspace(project, env)
     adopted = workspace.adopter.adopt(model, reason, clock=workspace.clock, who=workspace.who)
-    terminal.report(lambda: adopted_result(adopted), lambda: adopted_view(adopted))
+    terminal.report(lambda: adopted_result(adopted), lambda: adopted_view(adopted, workspace.project.env_option))

@@ -61,6 +61,16 @@ def apply(
     answer = Override(gates=tuple(override or ()), reason=reason or "")
     if answer.gates and not answer.reason.strip():
         raise BadArguments("an override needs a reason", next='pass --reason "why this is right all the same"')
+    if reason is not None and not answer.gates:
+        raise BadArguments(
+            "--reason says why an override is right, and none was given",
+            next="pass --override model:gate with it, or leave it out: the plan has a reason of its own",
+        )
+    if answer.gates and until is Stop.STAGED:
+        raise BadArguments(
+            "--until staged stops before any gate is judged, and --override answers for one",
+            next="leave one of them out, or pass --until proven",
+        )
     workspace = terminal.workspace(project, env)
     reviewed = workspace.read_plan(plan)
     workspace.enter(reviewed.environment, f"plan {reviewed.id}")

@@ -6,21 +6,21 @@ from typing import Annotated
 
 import typer
 
-from retcon.cli.arguments import Environment, Json, ProjectFolder
+from retcon.cli.arguments import Environment, Json, ProjectFolder, RunOrModel
 from retcon.cli.json_output import model_result, run_result, schema_result
 from retcon.cli.terminals import Terminal, terminal_of, zone_of
 from retcon.cli.views.models import model_view
 from retcon.cli.views.runs import code_text, run_view
 from retcon.cli.views.schemas import schema_view
 from retcon.core.evolution import column_history
-from retcon.errors import Refused
+from retcon.errors import BadArguments, Refused
 from retcon.flow.tell import Teller
 from retcon.wiring import Workspace
 
 
 def show(
     context: typer.Context,
-    subject: Annotated[str, typer.Argument(metavar="RUN|MODEL", hidden=True)],
+    subject: RunOrModel,
     code: Annotated[bool, typer.Option("--code", help="Print the code that the run was opened with.")] = False,
     slices: Annotated[bool, typer.Option("--slices", help="List every slice of the run.")] = False,
     schema: Annotated[
@@ -42,8 +42,16 @@ def show(
     terminal = terminal_of(context, as_json=as_json)
     workspace = terminal.workspace(project, env)
     model = workspace.outline.graph.find(subject)
+    about_a_run = "--code" if code else "--slices" if slices else None
+    if about_a_run and schema:
+        raise BadArguments(f"{about_a_run} is about a run, and --schema about a model", next="pass one of them")
+    if about_a_run and model is not None:
+        raise BadArguments(
+            f"{about_a_run} is about a run, and {subject} is a model",
+            next=f"name a run: `retcon history {model.name}{workspace.outline.env_option}` lists them",
+        )
     if schema:
-        _show_schema(subject, workspace, terminal)
+        _show_schema(workspace.outline.graph.model(subject).name, workspace, terminal)
     elif model is not None:
         _show_model(model.name, workspace, terminal)
     else:
@@ -58,15 +66,16 @@ def _show_model(name: str, workspace: Workspace, terminal: Terminal) -> None:
 
 
 def _show_schema(name: str, workspace: Workspace, terminal: Terminal) -> None:
-    model = workspace.outline.graph.model(name)
-    facts = workspace.tables.facts(model.name)
+    facts = workspace.tables.facts(name)
     if facts is None:
-        raise Refused(f"{name} has no table yet", next=f"retcon plan {name} --reason …")
+        raise Refused(f"{name} has no table yet", next=f"retcon plan {name}{workspace.outline.env_option} --reason …")
     steps = column_history(facts.versions)
     terminal.report(lambda: schema_result(name, steps), lambda: schema_view(name, steps, zone_of(workspace)))
 
 
 def _show_run(name: str, workspace: Workspace, terminal: Terminal, *, code: bool, slices: bool) -> None:
+    if code and slices and not terminal.as_json:
+        raise BadArguments("--code prints the code alone, and --slices was given", next="pass one of them, or --json")
     run = workspace.teller.run(name)
     workspace.enter(run.plan.environment, f"run {run.id}")
     report = workspace.teller.show_run(run)

@@ -104,13 +104,14 @@ def adoption_notes(survey: Survey, changes: Sequence[SchemaChange]) -> Iterator[
         yield f"{change_text(change)}: made by the first plan"
 
 
-def require_adopted(model: Model, facts: TableFacts, adoption: Adoption | None) -> None:
+def require_adopted(model: Model, facts: TableFacts, adoption: Adoption | None, env_option: str) -> None:
     """A table that others made is touched only by the word of somebody."""
     if is_foreign(facts) and (adoption is None or adoption.uuid != facts.uuid):
         raise Refused(
             f"{model.name} is a table that retcon neither made nor published",
             state="no plan was written",
-            next=f"`retcon adopt {model.name} --reason …` checks it and takes it over as it is; or rename the model",
+            next=f"`retcon adopt {model.name}{env_option} --reason …` checks it and takes it over as it is; "
+            "or rename the model",
         )
 
 

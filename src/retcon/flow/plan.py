@@ -332,7 +332,7 @@ class Planner:
 
     def _require_own(self, model: Model, facts: TableFacts) -> None:
         if is_foreign(facts) and not self._ledger.published_slices(model.name):
-            require_adopted(model, facts, self._ledger.adoption(model.name))
+            require_adopted(model, facts, self._ledger.adoption(model.name), self._project.env_option)
 
 
 def _slices_in(cut: Cut, interval: Interval | None) -> SliceSet:

@@ -192,7 +192,7 @@ class Teller:
         found = self._ledger.run(name)
         if found is None:
             known = [run.id for run in self._ledger.runs(limit=200)] + list(self._project.graph.models)
-            advice = did_you_mean(name, known) or "`retcon history` lists the runs"
+            advice = did_you_mean(name, known) or f"`retcon history{self._project.env_option}` lists the runs"
             raise Refused(f"there is no run or model {name}", next=advice)
         return found
 

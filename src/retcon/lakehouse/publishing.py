@@ -71,7 +71,7 @@ class Publishing:
             raise Conflict(
                 f"something landed in {request.table.table} after the publish",
                 state="nothing was rolled back",
-                next=f"`retcon rollback {request.run}` again lists what it was",
+                next=f"`retcon rollback {request.run} --reason …` again lists what it was",
             )
         transaction = table.newTransaction()
         before = current.parentId()
@@ -168,7 +168,7 @@ class Publishing:
             raise Refused(
                 f"{len(missing)} staged files of {request.table.table} are gone, e.g. {missing[0]}",
                 state=_UNTOUCHED,
-                next=f"a clean-up removed them: `retcon cancel {request.run}`, then `retcon plan --refresh` and apply",
+                next=f"a clean-up removed them: `retcon cancel {request.run}`; `retcon plan --refresh {request.run}`",
             )
         return files
 
@@ -229,7 +229,7 @@ def _publish_error(error: Py4JJavaError, request: PublishRequest) -> Exception:
         return Conflict(
             f"{request.table.table}: somebody wrote to the slices of this run ({message[:300]})",
             state=_UNTOUCHED,
-            next="`retcon plan --refresh` the plan and apply it anew",
+            next=f"`retcon plan --refresh {request.run}` plans it anew",
         )
     return Refused(f"{request.table.table} can't be published: {message[:400]}", state=_UNTOUCHED)
 

@@ -10,7 +10,7 @@ from retcon.cli.views.parts import STRONG, bullets, command, facts, stack, title
 from retcon.flow.adopt import Adopted
 
 
-def adopted_view(adopted: Adopted) -> RenderableType:
+def adopted_view(adopted: Adopted, env_option: str) -> RenderableType:
     """What is there, and what is to know about it."""
     adoption = adopted.adoption
     held = f"{slices(adoption.slices)} ({count(len(adoption.slices))} slices, {count(adopted.survey.rows)} rows)"
@@ -21,6 +21,6 @@ def adopted_view(adopted: Adopted) -> RenderableType:
             facts([("holds", held), ("at", f"snapshot {adoption.snapshot_id}"), ("why", adoption.reason)]),
             bullets([*told, *adopted.notes]),
             Text(),
-            facts([("next", command("retcon plan", adoption.model))]),
+            facts([("next", command(f"retcon plan {adoption.model}{env_option} --reason …"))]),
         ]
     )
