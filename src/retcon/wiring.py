@@ -154,15 +154,15 @@ class Workspace:
         from retcon.project.key_files import gathered
 
         column, values = parse_keys(text)
-        return gathered(column, values, self.project.settings.limits.keys)
+        return gathered(column, values, self.project.settings.limits)
 
     def keys_from(self, source: str) -> Gathered:
         """The keys in a CSV or Parquet file, a table or a query; the last two start Spark."""
         from retcon.project.key_files import gathered, one_column, values_in
 
-        most = self.project.settings.limits.keys
+        limits = self.project.settings.limits
         if Path(source).suffix == ".csv":
-            return gathered(*values_in(Path(source)), most)
+            return gathered(*values_in(Path(source)), limits)
         if Path(source).suffix == ".parquet":
             from retcon.lakehouse.key_sources import parquet_values
 
@@ -178,7 +178,7 @@ class Workspace:
                     next="name one of them",
                 )
             columns, values = query_values(self.spark, source if is_query else f"SELECT * FROM {quoted_name(source)}")
-        return gathered(one_column(columns, source), values, most)
+        return gathered(one_column(columns, source), values, limits)
 
     def keys_again(self, asked: Asked) -> Gathered | None:
         """The keys of an earlier plan."""
@@ -187,7 +187,7 @@ class Workspace:
         if asked.keys is None:
             return None
         values = asked.keys.values or kept_keys(asked.id, self.root)
-        return gathered(asked.keys.column, values, self.project.settings.limits.keys)
+        return gathered(asked.keys.column, values, self.project.settings.limits)
 
     def read_plan(self, name: str) -> Plan:
         """The plan that a path or an id means: its file, or what the ledger has of it where the file is gone."""

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from retcon.core.keys import Keys, is_value_of, parse_keys, require_few
+from retcon.core.keys import Keys, is_value_of, parse_keys
 from retcon.core.models import Model, OnChange, Strategy
 from retcon.core.notes import keys_notes
 from retcon.core.planning import Scope, narrowed_to
 from retcon.core.queries import Entity
-from retcon.errors import BadArguments, Refused
+from retcon.errors import BadArguments
 from tests.core.examples import a_graph, a_model, an_input, days
 
 KEPT = Entity(columns=frozenset({"id"}))
@@ -87,9 +87,3 @@ def test_keys_are_listed_by_their_column() -> None:
 )
 def test_a_text_that_is_no_number_is_no_key_of_a_column_of_numbers(text: str, kind: str, fits: bool) -> None:
     assert is_value_of(text, kind) is fits
-
-
-def test_more_keys_than_the_limit_are_refused() -> None:
-    require_few(Keys(column="id", count=10), 10)
-    with pytest.raises(Refused, match="11 keys, at most 10 allowed"):
-        require_few(Keys(column="id", count=11), 10)

@@ -20,16 +20,14 @@ from retcon.core.planning import (
     asked_or_default,
     default_end,
     default_start,
-    merged_limits,
     plan_id,
     plan_model,
     require_inputs,
-    require_limits,
     since_start,
     spread,
 )
 from retcon.core.plans import Origin, Outside, PlannedInput, PlannedModel, Role
-from retcon.core.projects import Limits, Source
+from retcon.core.projects import Source
 from retcon.core.queries import Batching, Query
 from retcon.core.slices import WHOLE, SliceSet
 from retcon.core.tables import TableContents
@@ -434,24 +432,6 @@ def a_share(name: str = "m.m", **i: object) -> PlannedModel:
         name=name, role=Role.SELECTED, slices=days("2026-01-01..2026-01-09"), waves=(), open=of(), is_new=False,
         fingerprint="f", inputs=(replace(read, **i),), gates=(), consumers=(),
     )  # fmt: skip
-
-
-def test_a_plan_within_its_limits_is_let_through_up_to_the_last_slice_and_byte() -> None:
-    require_limits([a_share(), a_share("m.n")], Limits(slices=18, bytes=2000))
-    require_limits([], Limits(slices=0, bytes=0))
-
-
-@pytest.mark.parametrize(
-    ("limits", "said"),
-    [(Limits(slices=17, bytes=2000), "18 slices, at most 17 allowed"),
-     (Limits(slices=18, bytes=1999), "2,000 bytes, at most 1,999 allowed"),
-     (Limits(slices=1, bytes=1), "18 slices, at most 1 allowed; 2,000 bytes, at most 1 allowed")],
-)  # fmt: skip
-def test_a_plan_over_a_limit_is_refused_with_what_it_asks_for(limits: Limits, said: str) -> None:
-    with pytest.raises(Refused, match="over the project's limits") as refused:
-        require_limits([a_share(), a_share("m.n")], limits)
-    assert said in refused.value.message
-    assert merged_limits(limits) == {"slices": limits.slices, "bytes": limits.bytes}
 
 
 def test_holes_are_named_with_who_reads_them_and_refused_unless_allowed() -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from retcon.core.keys import MOST_INLINE, keys_file
+from retcon.core.limits import Limits
 from retcon.errors import BadArguments, Refused
 from retcon.project.key_files import gathered, keep_keys, kept_keys, require_keys, values_in
 from tests.core.test_plans import a_plan
@@ -17,12 +18,12 @@ ODD = ['O\'B, "x"', "two\nlines", "東京 🙂", " ", "{}"]
 
 
 def test_few_keys_are_listed_once_each_and_many_are_kept_in_a_file_whatever_they_are(tmp_path: Path) -> None:
-    few = gathered("id", ["1", "2", "1"], 10)
+    few = gathered("id", ["1", "2", "1"], Limits(keys=10))
     assert (few.keys.values, few.keys.count, few.spool) == (("1", "2"), 2, None)
-    often = gathered("id", ["1", "2", "3"] * MOST_INLINE, 10)
+    often = gathered("id", ["1", "2", "3"] * MOST_INLINE, Limits(keys=10))
     assert (often.keys.values, often.keys.count, often.spool) == (("1", "2", "3"), 3, None)
     texts = [*ODD, *(str(n) for n in range(MOST_INLINE))]
-    many = gathered("id", iter(texts), 10_000)
+    many = gathered("id", iter(texts), Limits(keys=10_000))
     assert many.spool is not None
     assert not many.keys.values
     plan = replace(a_plan(), keys=many.keys)
@@ -42,11 +43,11 @@ def test_few_keys_are_listed_once_each_and_many_are_kept_in_a_file_whatever_they
 
 def test_no_keys_a_null_and_too_many_are_refused() -> None:
     with pytest.raises(BadArguments, match="holds no keys"):
-        gathered("id", [], 10)
+        gathered("id", [], Limits(keys=10))
     with pytest.raises(BadArguments, match="holds a NULL"):
-        gathered("id", ["1", None], 10)
+        gathered("id", ["1", None], Limits(keys=10))
     with pytest.raises(Refused, match="at most 300 allowed"):
-        gathered("id", (str(n) for n in range(1000)), 300)
+        gathered("id", (str(n) for n in range(1000)), Limits(keys=300))
 
 
 def test_a_csv_file_has_one_column_with_the_name_that_models_carry(tmp_path: Path) -> None:

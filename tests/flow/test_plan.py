@@ -226,8 +226,9 @@ def test_a_plan_over_a_limit_is_refused(workshop: Workshop, limits: str, said: s
     refused = refusal(workshop, "+mart.b", start="2026-01-01", end="2026-01-03")
     assert said in refused.message
     assert "limits" in refused.next
-    workshop.settings("limits: {slices: 6, bytes: 1 MB}")
-    assert workshop.plan("+mart.b", start="2026-01-01", end="2026-01-03").limits == {"slices": 6, "bytes": 10**6}
+    workshop.settings("limits: {slices: 6, bytes: 1 MB, keys: 7}")
+    plan = workshop.plan("+mart.b", start="2026-01-01", end="2026-01-03")
+    assert plan.limits == {"slices": 6, "bytes": 10**6, "keys": 7}
 
 
 def test_a_range_of_two_thousand_years_is_refused(workshop: Workshop) -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import UTC, date, datetime, timedelta
 
 from retcon.core.gates import Finding, Verdict
 from retcon.core.intervals import Interval
+from retcon.core.limits import Limits
 from retcon.core.plans import Origin, Plan, PlannedInput, PlannedModel, Request, Role, to_document
 from retcon.core.runs import (
     ApplyBegan,
@@ -61,7 +62,7 @@ def a_plan(run: str = "20260122_fct_k3f9", *, models: tuple[str, ...] = (FCT,), 
         models=tuple(_planned(name, slices, wave) for name in models),
         outside=(),
         settings="settings-fingerprint",
-        limits={"slices": 5000},
+        limits=asdict(Limits()),
     )
 
 

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from retcon.core.projects import Consumer, Limits, Settings, Source
+from retcon.core.limits import Limits
+from retcon.core.projects import Consumer, Settings, Source
 from retcon.errors import Problem, ProjectInvalid, Refused
 from retcon.project.settings import load_settings
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from retcon.core.models import Model, Strategy
-from retcon.errors import BadArguments, Refused
+from retcon.errors import BadArguments
 
 MOST_INLINE = 200
 """Keys that a plan lists itself, and a query may hold as a list; more of them are joined, from a file."""
@@ -60,16 +60,6 @@ _WHOLE_NUMBER = re.compile(r"[+-]?[0-9]+")
 def is_value_of(text: str, kind: str) -> bool:
     """Could a column of this type hold it? Told for numbers; other texts are for Spark to read."""
     return kind not in ("int", "bigint", "smallint", "tinyint") or _WHOLE_NUMBER.fullmatch(text) is not None
-
-
-def require_few(keys: Keys, most: int) -> None:
-    """More keys than the project allows are refused."""
-    if keys.count > most:
-        raise Refused(
-            f"the plan is over the project's limits: {keys.count:,} keys, at most {most:,} allowed",
-            state="no plan was written",
-            next="ask for less at a time, or raise `limits` in retcon.yaml",
-        )
 
 
 @dataclass(frozen=True, kw_only=True)

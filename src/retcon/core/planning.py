@@ -13,7 +13,7 @@ from retcon.core.intervals import Edge, Interval, after, beginning, edge_text
 from retcon.core.keys import Neighbours, why_widened
 from retcon.core.models import Input, Model, OnChange, Strategy
 from retcon.core.plans import Origin, Outside, PlannedInput, PlannedModel, Role
-from retcon.core.projects import Limits, Source
+from retcon.core.projects import Source
 from retcon.core.slices import WHOLE, Buckets, Cut, Grain, SliceSet, Whole
 from retcon.core.tables import TableContents, TableFacts, TableFile, Told, content_of, digest_of
 from retcon.core.versions import versions_of
@@ -516,39 +516,7 @@ def abridged(slices: SliceSet, most: int = 5) -> str:
     return ", ".join(parts[:most]) + f"{more} ({len(slices):,} slices)"
 
 
-def require_slices(scope: Scope, limits: Limits) -> None:
-    """A scope over the limit is refused before anything is worked out for each of its slices."""
-    asked = sum(len(slices) for slices in scope.slices.values())
-    if asked > limits.slices:
-        raise _over_limits([f"{asked:,} slices, at most {limits.slices:,} allowed"])
-
-
-def require_limits(models: Iterable[PlannedModel], limits: Limits) -> None:
-    """A plan over one of the project's limits is refused."""
-    held = list(models)
-    asked = {"slices": sum(len(m.slices) for m in held), "bytes": sum(m.bytes for m in held)}
-    allowed = {"slices": limits.slices, "bytes": limits.bytes}
-    over = [
-        f"{asked[what]:,} {what}, at most {allowed[what]:,} allowed" for what in asked if asked[what] > allowed[what]
-    ]
-    if over:
-        raise _over_limits(over)
-
-
-def _over_limits(over: Iterable[str]) -> Refused:
-    return Refused(
-        "the plan is over the project's limits: " + "; ".join(over),
-        state="no plan was written",
-        next="ask for less at a time, or raise `limits` in retcon.yaml",
-    )
-
-
 def plan_id(now: datetime, model: Model, suffix: str) -> str:
     """`20260122_fct_daily_revenue_k3f9`."""
     name = re.sub(r"[^a-z0-9_]+", "_", model.short_name.lower()).strip("_") or "model"
     return f"{now:%Y%m%d}_{name[:60]}_{suffix}"
-
-
-def merged_limits(limits: Limits) -> dict[str, int]:
-    """The limits that a plan is held to, as plain data."""
-    return {"slices": limits.slices, "bytes": limits.bytes}

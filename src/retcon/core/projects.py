@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from retcon.core.graphs import Graph
+from retcon.core.limits import Limits
 
 _SECRET = re.compile(r"(?i)secret|passw|token|credential|(access|account|api|private)[._-]?key|://[^/@\s]*:[^/@\s]*@")
 """As Spark redacts its settings, in keys and in values."""
@@ -41,15 +42,6 @@ class SparkSettings:
             key: "(hidden)" if _SECRET.search(key) or _SECRET.search(value) else value
             for key, value in self.written.items()
         }
-
-
-@dataclass(frozen=True, kw_only=True)
-class Limits:
-    """A plan over one of them is refused."""
-
-    slices: int = 5000
-    bytes: int = 1_000_000_000_000
-    keys: int = 10_000_000
 
 
 @dataclass(frozen=True, kw_only=True)

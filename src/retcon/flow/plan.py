@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from functools import reduce
 
 from retcon.core.adoption import is_foreign, require_adopted
 from retcon.core.evolution import SchemaChange
 from retcon.core.intervals import Edge, Interval, edge_text
-from retcon.core.keys import Keys, is_value_of, require_few
+from retcon.core.keys import Keys, is_value_of
 from retcon.core.models import Model, Strategy
 from retcon.core.notes import carried_notes, keys_notes, notes_of, widened_notes
 from retcon.core.planning import (
@@ -18,14 +18,11 @@ from retcon.core.planning import (
     World,
     asked_or_default,
     held_by_inputs,
-    merged_limits,
     narrowed_to,
     plan_id,
     plan_model,
     reading_of,
     require_inputs,
-    require_limits,
-    require_slices,
     since_start,
     spread,
     tells_history,
@@ -92,7 +89,8 @@ class Planner:
         hulls = [slices.hull() for _, slices in asked.values() if isinstance(slices.grain, Grain)]
         interval = _around(hulls)
         scope, left_out = self._scope(ask, {name: slices for name, (_, slices) in asked.items()}, world)
-        require_slices(scope, self._project.settings.limits)
+        limits = self._project.settings.limits
+        limits.require(slices=sum(len(slices) for slices in scope.slices.values()))
         running = tuple(name for name in graph.order if name in scope.slices)
         require_past_alone(scope.slices, graph)
         changes = self._require_readable(running, world)
@@ -103,7 +101,7 @@ class Planner:
             replace(plan_model(graph.models[name], scope, graph, world, ask.now, ask.wave), changes=changes[name])
             for name in running
         )
-        require_limits(models, self._project.settings.limits)
+        limits.require(bytes=sum(model.bytes for model in models))
         require_inputs(models, allow_missing=ask.allow_missing_source)
         first = graph.models[selected[0]]
         ranges = {name: (range, slices) for name, (range, slices) in asked.items() if range is not None}
@@ -130,7 +128,7 @@ class Planner:
             outside=scope.outside,
             settings=self._project.settings.fingerprint,
             params=self._project.settings.params,
-            limits=merged_limits(self._project.settings.limits),
+            limits=asdict(limits),
             notes=(
                 *widened_notes(ranges),
                 *carried_notes(scope),
@@ -151,7 +149,7 @@ class Planner:
         scope = spread(graph, asked, world.published, downstream=ask.downstream, held=held)
         if ask.keys is None:
             return scope, {}
-        require_few(ask.keys, self._project.settings.limits.keys)
+        self._project.settings.limits.require(keys=ask.keys.count)
         keyed = narrowed_to(ask.keys.column, scope, graph).keyed
         there = {name: world.published.get(name, SliceSet(graph.models[name].grain)) for name in asked}
         kept = {name: slices & there[name] if name in keyed else slices for name, slices in asked.items()}

@@ -10,10 +10,11 @@ import shutil
 import tempfile
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 
-from retcon.core.keys import MOST_INLINE, Keys, keys_file, require_few
+from retcon.core.keys import MOST_INLINE, Keys, keys_file
+from retcon.core.limits import Limits
 from retcon.core.plans import Plan
 from retcon.errors import BadArguments, Fault, Refused
 
@@ -34,7 +35,7 @@ class Gathered:
             self.spool.unlink(missing_ok=True)
 
 
-def gathered(column: str, values: Iterable[str | None], most: int) -> Gathered:
+def gathered(column: str, values: Iterable[str | None], limits: Limits) -> Gathered:
     """Few keys as they are, many in a file; refused where there are none, more than allowed, or a NULL."""
     texts = _texts(column, values)
     few: dict[str, None] = {}
@@ -43,19 +44,18 @@ def gathered(column: str, values: Iterable[str | None], most: int) -> Gathered:
     if not few:
         raise BadArguments("--keys-from holds no keys", next="a plan without keys is about all of them")
     if len(few) <= MOST_INLINE:
-        keys = Keys(column=column, count=len(few), values=tuple(few))
-        require_few(keys, most)
-        return Gathered(keys=keys)
+        limits.require(keys=len(few))
+        return Gathered(keys=Keys(column=column, count=len(few), values=tuple(few)))
     handle, name = tempfile.mkstemp(prefix="retcon-keys-", suffix=".jsonl")
     digest, count = hashlib.sha256(), 0
     try:
         with os.fdopen(handle, "wb") as file:
-            for text in chain(few, texts):
+            for text in islice(chain(few, texts), limits.keys + 1):
                 line = json.dumps({"k": text}, ensure_ascii=False).encode() + b"\n"
                 file.write(line)
                 digest.update(line)
                 count += 1
-                require_few(Keys(column=column, count=count), most)
+        limits.require(keys=count)
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise

@@ -14,7 +14,8 @@ from zoneinfo import ZoneInfo, available_timezones
 
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field
 
-from retcon.core.projects import Catalog, Consumer, Limits, Settings, Source, SparkSettings
+from retcon.core.limits import Limits
+from retcon.core.projects import Catalog, Consumer, Settings, Source, SparkSettings
 from retcon.core.suggestions import did_you_mean
 from retcon.errors import Refused
 from retcon.project import names
