@@ -92,7 +92,7 @@ def test_a_label_that_names_no_slice_is_refused(grain: str, label: str, said: st
 
 
 def test_some_years_have_a_week_53_and_it_may_reach_into_the_next() -> None:
-    assert SliceSet.parse(Grain.WEEK, "2020-W53..2021-W01").hull() == Interval.of_days(
+    assert SliceSet.parse(Grain.WEEK, "2020-W53..2021-W01").hull() == Interval.of_edges(
         date(2020, 12, 28), date(2021, 1, 10)
     )
     assert Slice.of(Grain.WEEK, date(2021, 1, 3)).label == "2020-W53"
@@ -134,7 +134,7 @@ def test_a_table_that_is_not_cut_is_one_slice() -> None:
     whole = SliceSet(WHOLE, (0,))
     assert whole.text == "all"
     assert SliceSet.parse(WHOLE, "all") == whole
-    assert SliceSet.covering(WHOLE, Interval.of_days(date(2026, 1, 1), date(2026, 1, 1))) == whole
+    assert SliceSet.covering(WHOLE, Interval.of_edges(date(2026, 1, 1), date(2026, 1, 1))) == whole
     assert SliceSet.parse(Grain.DAY, "2026-01-01").recut(WHOLE) == whole
     assert [cut_of(str(cut)) for cut in (*Grain, WHOLE)] == [*Grain, WHOLE]
     with pytest.raises(ValueError, match="isn't cut by time"):
@@ -364,7 +364,7 @@ def test_without_dates_a_month_is_planned_when_its_days_are_there_up_to_now() ->
         ("2026-01-01..2026-03-10", date(2026, 1, 1), date(2026, 2, 28)),
     ):
         seen = world(source("date", "identity"), SliceSet.parse(Grain.DAY, held))
-        assert asked_or_default(model, None, None, a_graph(model), seen, NOW) == Interval.of_days(first, last)
+        assert asked_or_default(model, None, None, a_graph(model), seen, NOW) == Interval.of_edges(first, last)
 
 
 def test_hours_are_asked_for_in_hours_or_days_and_begin_and_end_by_the_hour() -> None:
@@ -377,7 +377,7 @@ def test_hours_are_asked_for_in_hours_or_days_and_begin_and_end_by_the_hour() ->
 
 
 def test_a_range_that_cuts_slices_is_widened_and_said() -> None:
-    asked = Interval.of_days(date(2026, 1, 10), date(2026, 2, 3))
+    asked = Interval.of_edges(date(2026, 1, 10), date(2026, 2, 3))
     cuts = {f"m.{c}": (asked, SliceSet.covering(c, asked)) for c in (*Grain, WHOLE)}
     assert widened_notes(cuts) == (
         "m.week: 2026-01-10..2026-02-03 widened to 2026-W02..2026-W06",

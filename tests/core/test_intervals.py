@@ -16,7 +16,7 @@ from tests.core.examples import DATES
 @given(DATES, st.integers(0, 800))
 def test_inclusive_dates_and_half_open_intervals_mean_the_same_days(first: date, more: int) -> None:
     last = first + timedelta(days=min(more, (date(9999, 12, 30) - first).days))
-    interval = Interval.of_days(first, last)
+    interval = Interval.of_edges(first, last)
     assert interval.edges == (first, last)
     assert interval.end - interval.start == timedelta(days=(last - first).days + 1)
     assert interval.start == midnight(first)
@@ -25,7 +25,7 @@ def test_inclusive_dates_and_half_open_intervals_mean_the_same_days(first: date,
 
 @given(DATES, st.integers(0, 86_399_999_999))
 def test_every_moment_of_the_last_day_is_inside_and_the_next_midnight_is_not(day: date, microseconds: int) -> None:
-    interval = Interval.of_days(day, day)
+    interval = Interval.of_edges(day, day)
     moment = midnight(day) + timedelta(microseconds=microseconds)
     assert interval.start <= moment < interval.end
     assert not midnight(day + timedelta(days=1)) < interval.end
@@ -102,4 +102,4 @@ def test_a_month_or_year_that_does_not_exist_is_refused(text: str) -> None:
 
 @given(DATES)
 def test_years_are_shown_with_four_digits(day: date) -> None:
-    assert str(Interval.of_days(day, day)).startswith(f"[{day.isoformat()}T00:00:00Z, ")
+    assert str(Interval.of_edges(day, day)).startswith(f"[{day.isoformat()}T00:00:00Z, ")

@@ -189,7 +189,7 @@ def test_a_model_can_not_be_read_by_another_column_than_its_slices() -> None:
 @given(st.dates(date(2020, 1, 1), date(2026, 1, 22)), st.integers(0, 500))
 def test_a_range_up_to_today_is_asked_for_as_written(end: date, length: int) -> None:
     start = end - timedelta(days=length)
-    assert asked_interval(start, end, NOW) == Interval.of_days(start, end)
+    assert asked_interval(start, end, NOW) == Interval.of_edges(start, end)
 
 
 def test_an_end_before_its_start_is_refused_with_both_swapped() -> None:
@@ -200,9 +200,11 @@ def test_an_end_before_its_start_is_refused_with_both_swapped() -> None:
 
 @pytest.mark.parametrize("end", [date(2026, 1, 23), date(9999, 12, 31)])
 def test_a_range_into_the_future_is_refused_with_the_last_day_that_has_begun(end: date) -> None:
-    with pytest.raises(BadArguments, match="is in the future") as refused:
-        asked_interval(date(2026, 1, 1), end, NOW)
-    assert "2026-01-22" in refused.value.next
+    model, seen = a_model("m.m", "raw.a"), world(a=days("2026-01-03..2026-01-09"))
+    for start in (date(2026, 1, 1), None):
+        with pytest.raises(BadArguments, match="is in the future") as refused:
+            asked_or_default(model, start, end, a_graph(model), seen, NOW)
+        assert "2026-01-22" in refused.value.next
 
 
 def test_a_day_begins_at_midnight_utc() -> None:
@@ -272,7 +274,7 @@ def test_a_date_that_is_left_out_is_the_models_own_and_one_that_leaves_nothing_i
         (None, last, (date(2026, 1, 3), last)),
         (first, last, (first, last)),
     ):
-        assert asked_or_default(model, start, end, a_graph(model), seen, NOW) == Interval.of_days(*days_meant)
+        assert asked_or_default(model, start, end, a_graph(model), seen, NOW) == Interval.of_edges(*days_meant)
     with pytest.raises(Refused, match="--start is 2026-01-10, and its inputs hold nothing after 2026-01-09"):
         asked_or_default(model, date(2026, 1, 10), None, a_graph(model), seen, NOW)
     with pytest.raises(Refused, match="its history begins on 2026-01-03, and --end is 2026-01-02"):
@@ -464,7 +466,7 @@ def test_notes_tell_what_the_numbers_do_not() -> None:
     wide = TableContents(grain=DAY, files=(a_file("w", day("2026-01-01"), day("2026-01-09")),))
     seen = replace(seen, contents={("raw.a", "d", DAY): wide})
     share = replace(a_share(null_rows=1234, missing=days("2026-01-03")), is_new=True, open=days("2026-01-22"))
-    notes = notes_of([share, share], a_graph(model), Interval.of_days(date(2026, 1, 1), date(2026, 1, 22)), seen)
+    notes = notes_of([share, share], a_graph(model), Interval.of_edges(date(2026, 1, 1), date(2026, 1, 22)), seen)
     assert notes == (
         "m.m begins on 2026-01-02 (`slices.start`): nothing before is planned for it",
         "m.m doesn't exist yet: it is made, empty, when staging begins",
@@ -476,7 +478,7 @@ def test_notes_tell_what_the_numbers_do_not() -> None:
 
 
 def test_a_plan_with_nothing_to_say_has_no_notes() -> None:
-    interval = Interval.of_days(date(2026, 1, 1), date(2026, 1, 9))
+    interval = Interval.of_edges(date(2026, 1, 1), date(2026, 1, 9))
     seen = world(a=days("2026-01-01..2026-01-09"))
     assert notes_of([a_share()], a_graph(a_model("m.m", "raw.a")), interval, seen) == ()
 

@@ -74,12 +74,6 @@ def test_intervals_cover_exactly_the_slices(slices: SliceSet) -> None:
     assert [o for found in covered for o in found.ordinals] == list(slices.ordinals)
 
 
-@given(NEAR_SETS, REACHES, REACHES)
-def test_widening_adds_the_neighbours_of_each_slice_and_nothing_else(slices: SliceSet, back: int, ahead: int) -> None:
-    expected = {o + step for o in slices.ordinals for step in range(-back, ahead + 1)}
-    assert slices.widened(back=back, ahead=ahead) == SliceSet.of(DAY, expected)
-
-
 @given(NEAR, NEAR, REACHES, REACHES)
 def test_a_slice_reads_another_exactly_if_it_is_among_its_readers(s: int, t: int, back: int, ahead: int) -> None:
     i = Input(name="i", table="raw.i", time="d", lookback=back, lookahead=ahead)
@@ -122,7 +116,7 @@ def test_covering_is_every_day_that_overlaps_the_interval(first: date, length: i
      ("2000-02-28", "2000-03-01", 3), ("2025-12-31", "2026-01-01", 2), ("2024-01-01", "2024-12-31", 366)],
 )  # fmt: skip
 def test_leap_days_and_year_ends_are_counted_as_the_calendar_has_them(first: str, last: str, count: int) -> None:
-    interval = Interval.of_days(date.fromisoformat(first), date.fromisoformat(last))
+    interval = Interval.of_edges(date.fromisoformat(first), date.fromisoformat(last))
     slices = SliceSet.covering(DAY, interval)
     assert slices == SliceSet.span(DAY, day(first), day(last))
     assert len(slices) == count

@@ -38,7 +38,7 @@ def test_a_plan_covers_the_asked_days_and_says_what_they_read(workshop: Workshop
     plan = workshop.plan("mart.a", start="2026-01-03", end="2026-01-05")
     assert scope(plan) == {"mart.a": "2026-01-03..2026-01-05"}
     assert (plan.request.start, plan.request.end) == ("2026-01-03", "2026-01-05")
-    assert plan.interval == Interval.of_days(date(2026, 1, 3), date(2026, 1, 5))
+    assert plan.interval == Interval.of_edges(date(2026, 1, 3), date(2026, 1, 5))
     assert share(plan, "mart.a").is_new
     assert share(plan, "mart.a").role is Role.SELECTED
     read = reading(plan, "mart.a", "raw.s")
@@ -425,7 +425,7 @@ def test_each_selected_model_gets_the_slices_of_its_own_grain_and_widening_is_no
     plan = months(workshop).plan("mart.*", start="2025-12-10", end="2026-01-15", allow_missing_source=True)
     assert scope(plan) == {"mart.a": "2025-12-10..2026-01-15", "mart.m": "2025-12..2026-01", "mart.z": "all"}
     assert (plan.request.start, plan.request.end) == ("2025-12-10", "2026-01-15")
-    assert plan.interval == Interval.of_days(date(2025, 12, 1), date(2026, 1, 31))
+    assert plan.interval == Interval.of_edges(date(2025, 12, 1), date(2026, 1, 31))
     assert "mart.m: 2025-12-10..2026-01-15 widened to 2025-12..2026-01" in plan.notes
     read = reading(plan, "mart.m", "mart.a")
     assert read.slices == days("2025-12-01..2026-01-31")

@@ -111,7 +111,7 @@ def test_every_key_of_the_design_is_read(root: Path) -> None:
         Input(name="raw.currencies", table="raw.currencies", on_change=OnChange.IGNORE),
     )
     assert model.after == ("mart.before",)
-    assert model.replay == Replay(wave=15, sliceable=True, window_days=90, reprocess_days=3, deep="0 4 * * 0")
+    assert model.replay == Replay(wave=15, window_days=90, reprocess_days=3, deep="0 4 * * 0")
     assert model.consumers == ("exec_dashboard",)
     assert model.allow_empty is True
     assert model.retention_days == 90

@@ -10,7 +10,7 @@ import pytest
 from retcon.core.limits import Limits
 from retcon.core.projects import Consumer, Settings, Source
 from retcon.errors import Problem, ProjectInvalid, Refused
-from retcon.project.settings import load_settings
+from retcon.project.settings import settings_document, settings_of
 
 CATALOG = "catalog: {name: lake, uri: 'sqlite:///.retcon/lake.db', warehouse: .retcon/warehouse}\n"
 MINIMAL = "name: shop\n" + CATALOG
@@ -46,7 +46,11 @@ def root(tmp_path: Path) -> Path:
 
 def load(root: Path, text: str, environ: Mapping[str, str] | None = None) -> Settings:
     (root / "retcon.yaml").write_text(text, encoding="utf-8")
-    return load_settings(root, environ or {})
+    return read(root, environ)
+
+
+def read(root: Path, environ: Mapping[str, str] | None = None) -> Settings:
+    return settings_of(settings_document(root), root, environ or {})
 
 
 def problems(root: Path, text: str, environ: Mapping[str, str] | None = None) -> tuple[Problem, ...]:
@@ -335,26 +339,26 @@ def test_malformed_yaml_is_refused_with_its_line(root: Path) -> None:
 
 def test_windows_line_ends_and_a_byte_order_mark_are_fine(root: Path) -> None:
     (root / "retcon.yaml").write_bytes(b"\xef\xbb\xbf" + MINIMAL.replace("\n", "\r\n").encode())
-    assert load_settings(root, {}).name == "shop"
+    assert read(root).name == "shop"
 
 
 def test_a_huge_file_is_refused_before_it_is_read(root: Path) -> None:
     (root / "retcon.yaml").write_bytes(b"a: 1\n" * 300_000)
     with pytest.raises(ProjectInvalid, match="larger than 1 MB"):
-        load_settings(root, {})
+        read(root)
 
 
 def test_a_file_that_is_not_utf8_is_refused_with_its_line(root: Path) -> None:
     (root / "retcon.yaml").write_bytes(b"name: shop\nx: \xff\xfe\n")
     with pytest.raises(ProjectInvalid) as caught:
-        load_settings(root, {})
+        read(root)
     assert caught.value.problems[0].line == 2
     assert "UTF-8" in caught.value.problems[0].message
 
 
 def test_without_a_file_the_way_out_is_named(root: Path) -> None:
     with pytest.raises(Refused) as caught:
-        load_settings(root, {})
+        read(root)
     assert caught.value.next.startswith("run `retcon init DIR`, or pass --project")
 
 

@@ -31,12 +31,6 @@ class Interval:
             raise ValueError(f"an interval ends after it starts, got {self}")
 
     @classmethod
-    def of_days(cls, first: date, last: date) -> Interval:
-        """From the first day to the last, both included, as dates are meant at the surface."""
-        after = last + timedelta(days=1)
-        return cls(midnight(first), midnight(after))
-
-    @classmethod
     def of_edges(cls, first: Edge, last: Edge) -> Interval:
         """From the first day or hour to the last, both included."""
         return cls(beginning(first), after(last))

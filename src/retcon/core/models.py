@@ -163,7 +163,6 @@ class Replay:
 
     order: Order = Order.PARALLEL
     wave: int | None = None
-    sliceable: bool = False
     window_days: int | None = None
     reprocess_days: int = 0
     deep: str | None = None

@@ -104,19 +104,22 @@ def require_hours_as_planned(plan: str, model: Model, planned: PlannedModel, fac
 
 def asked_interval(start: Edge, end: Edge, now: datetime) -> Interval:
     """The interval of two inclusive dates or hours; refused when it is empty or hasn't begun."""
-    first, last = edge_text(start), edge_text(end)
-    begins, ends = beginning(start), beginning(end)
-    if ends < begins and after(end) <= begins:
+    _require_begun(end, now)
+    if after(end) <= beginning(start):
+        first, last = edge_text(start), edge_text(end)
         raise BadArguments(
             f"--end {last} is before --start {first}", next=f"swap them: --start {last} --end {first} (both included)"
         )
-    if ends > now:
+    return Interval.of_edges(start, end)
+
+
+def _require_begun(end: Edge, now: datetime) -> None:
+    if beginning(end) > now:
         newest = edge_text(now) if isinstance(end, datetime) else f"{now:%Y-%m-%d}"
         raise BadArguments(
-            f"--end {last} is in the future (now it is {now:%Y-%m-%d %H:%M} UTC)",
+            f"--end {edge_text(end)} is in the future (now it is {now:%Y-%m-%d %H:%M} UTC)",
             next=f"--end {newest} is the last slice that has begun",
         )
-    return Interval.of_edges(start, end)
 
 
 def asked_or_default(
@@ -125,6 +128,8 @@ def asked_or_default(
     """The interval of the dates given; where one is left out, the model's own history decides, if it has any."""
     if not isinstance(model.grain, Grain):
         return asked_interval(start or end or now.date(), end or start or now.date(), now) if start or end else None
+    if end is not None:
+        _require_begun(end, now)  # the last day of the calendar has no day after it
     first = start or default_start(model, graph, world)
     last = end or default_end(model, graph, world, now)
     if not (start and end) and after(last) <= beginning(first):

@@ -131,10 +131,6 @@ class PlannedModel:
     def bytes(self) -> int:
         return sum(i.bytes or 0 for i in self.inputs)
 
-    @property
-    def files(self) -> int:
-        return sum(i.files or 0 for i in self.inputs)
-
 
 @dataclass(frozen=True, kw_only=True)
 class Outside:

@@ -324,13 +324,6 @@ class SliceSet:
             return SliceSet.every(cut) if self.ordinals else SliceSet(cut)
         return SliceSet.over(cut, self.hours())
 
-    def widened(self, *, back: int = 0, ahead: int = 0) -> SliceSet:
-        """With the `back` slices before and the `ahead` slices after each of them."""
-        if not back and not ahead:
-            return self
-        spans = (range(first - back, last + ahead + 1) for first, last in self.ranges())
-        return SliceSet.of(self.grain, (ordinal for span in spans for ordinal in span))
-
     def __iter__(self) -> Iterator[Slice]:
         return (Slice(self.grain, ordinal) for ordinal in self.ordinals)
 

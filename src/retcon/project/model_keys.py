@@ -183,7 +183,6 @@ class ReplayKeys(Shape):
         return Replay(
             order=Order(self.order),
             wave=self.wave,
-            sliceable=self.sliceable,
             window_days=self.window,
             reprocess_days=self.reprocess,
             deep=self.deep,

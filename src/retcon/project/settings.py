@@ -52,11 +52,6 @@ _OTHER_CATALOGS = dict.fromkeys(
 _LEDGER_REMEDY = "leave it out: the ledger lives in the catalog's own database"
 
 
-def load_settings(root: Path, environ: Mapping[str, str]) -> Settings:
-    """The settings of the project in this folder, with variables filled in from the environment."""
-    return settings_of(settings_document(root), root, environ)
-
-
 def settings_document(root: Path) -> YamlDocument:
     """`retcon.yaml` as it is written."""
     path = root / SETTINGS_FILE

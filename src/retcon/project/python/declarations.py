@@ -38,7 +38,6 @@ _RUN_FIELDS = tuple(field.name for field in fields(authoring.Run))
 class Declaration:
     """The function of a model's file, and the keys that its decorator gives."""
 
-    name: str
     function: ast.FunctionDef
     document: YamlDocument
 
@@ -67,7 +66,7 @@ def read_declaration(module: Module, name: str) -> Declaration:
     if "sliceable" in keys:
         _move_sliceable(module, call, keys, reader.lines)
     reader.lines[()] = call.lineno
-    return Declaration(name=name, function=function, document=YamlDocument(value=keys, lines=reader.lines))
+    return Declaration(function=function, document=YamlDocument(value=keys, lines=reader.lines))
 
 
 def _decorators(module: Module, node: ast.stmt) -> Iterator[ast.expr]:
