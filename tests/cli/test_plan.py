@@ -280,8 +280,24 @@ def test_keys_are_echoed_in_the_plan_its_command_and_its_page(retcon: Retcon, sh
     assert "--keys and --keys-from were both given" in both.err
 
 
+def test_many_keys_that_were_typed_are_typed_again(retcon: Retcon, shop: Path) -> None:
+    typed = "customer_id=" + ",".join(map(str, range(300)))
+    answer = retcon("plan", ORDERS, *RANGE, "--keys", typed, *WHY, "--json")
+    assert answer.code == 0, answer.err
+    assert f"--keys {typed} " in answer.result["plan"]["request"]["command"]
+
+
+def test_a_reader_that_was_excluded_stays_out_when_the_plan_is_renewed(retcon: Retcon, recorded: Records) -> None:
+    recorded().stage().prove().publish()
+    made = retcon("plan", ORDERS, *RANGE, "--exclude", REVENUE, *WHY, "--json").result["plan"]
+    assert f"--exclude {REVENUE} " in made["request"]["command"]
+    again = retcon("plan", "--refresh", made["id"], "--json").result["plan"]
+    assert again["request"]["exclude"] == [REVENUE]
+
+
 @pytest.mark.parametrize(
-    "keys", [Keys(column="id", count=300, digest="x"), Keys(column="id", count=1, values=("a,b",))]
+    "keys",
+    [Keys(column="id", count=300, digest="x"), *(Keys(column="id", count=1, values=(v,)) for v in ("a,b", "a "))],
 )
 def test_the_command_of_keys_that_can_not_be_typed_renews_the_plan_that_has_them(keys: Keys) -> None:
     plan = a_plan()

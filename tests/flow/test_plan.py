@@ -341,6 +341,19 @@ def test_a_reader_that_is_rebuilt_in_full_is_planned_with_every_slice_that_it_ha
     assert scope(plan) == {"mart.a": "2026-01-04"}
 
 
+def test_a_reader_that_is_excluded_is_left_as_it_is_and_told_as_stale(workshop: Workshop) -> None:
+    workshop.shop()
+    workshop.model("mart.c", "mart.b: {time: d}", "SELECT d, n FROM mart.b")
+    for name in ("mart.a", "mart.b", "mart.c"):
+        workshop.publish_by_hand(name, "2026-01-01..2026-01-05")
+    plan = workshop.plan("mart.a", start="2026-01-04", end="2026-01-04", exclude=("*.b",))
+    assert scope(plan) == {"mart.a": "2026-01-04"}
+    assert plan.outside == (Outside(model="mart.b", why="becomes stale (1 slices): left out by --exclude"),)
+    assert plan.request.exclude == ("mart.b",)
+    assert from_document(to_document(plan)) == plan
+    assert "exclude" not in to_document(workshop.plan("mart.a", start="2026-01-04", end="2026-01-04"))["request"]
+
+
 def test_a_reader_in_full_keeps_to_what_it_has_where_its_inputs_hold_nothing_together(workshop: Workshop) -> None:
     workshop.shop()
     workshop.lake.by_day("raw.t", "2026-01-15..2026-01-16")

@@ -111,7 +111,9 @@ def plan(
     gathered = _gathered(wish, workspace) if refresh is None else workspace.keys_again(workspace.read_asked(refresh))
     try:
         made = with_command(
-            workspace.planner.plan(replace(ask, keys=gathered.keys if gathered is not None else None)), keys_from
+            workspace.planner.plan(replace(ask, keys=gathered.keys if gathered is not None else None)),
+            keys=keys,
+            keys_from=keys_from,
         )
         path = None if dry_run else workspace.write_plan(made, gathered)
     finally:
@@ -159,6 +161,7 @@ def _ask_again(refresh: str, wish: _Wish, workspace: Workspace) -> Ask:
     return replace(
         _new_ask(wish, workspace),
         select=old.request.models,
+        exclude=old.request.exclude,
         reason=old.reason if wish.reason is None else wish.reason,
         start=None if old.request.start is None else parse_edge(old.request.start, "start"),
         end=None if old.request.end is None else parse_edge(old.request.end, "end"),
@@ -169,30 +172,32 @@ def _ask_again(refresh: str, wish: _Wish, workspace: Workspace) -> Ask:
     )
 
 
-def with_command(made: Plan, keys_from: str | None = None) -> Plan:
+def with_command(made: Plan, *, keys: str | None = None, keys_from: str | None = None) -> Plan:
     """The plan with the command that asks for it again: models and dates resolved, ready to be pasted."""
     request = made.request
-    if made.keys is not None and keys_from is None and not _can_be_typed(made.keys):
+    is_given = keys is not None or keys_from is not None
+    if made.keys is not None and not is_given and not _can_be_typed(made.keys):
         words = ["retcon", "plan", "--refresh", f"backfills/{request.refreshes}.yaml", "--reason", made.reason]
         return replace(made, request=replace(request, command=shlex.join(words)))
     words = ["retcon", "plan", *request.models]
     words += ["--start", request.start] if request.start is not None else []
     words += ["--end", request.end] if request.end is not None else []
+    words += [word for name in request.exclude for word in ("--exclude", name)]
     words += ["--no-downstream"] if not request.downstream else []
     words += ["--allow-missing-source"] if request.allow_missing_source else []
     words += ["--wave", str(request.wave)] if request.wave is not None else []
     if keys_from is not None:
         words += ["--keys-from", keys_from]
     elif made.keys is not None:
-        words += ["--keys", f"{made.keys.column}={','.join(made.keys.values)}"]
+        words += ["--keys", keys or f"{made.keys.column}={','.join(made.keys.values)}"]
     words += ["--env", request.environment] if request.environment is not None else []
     words += ["--reason", made.reason]
     return replace(made, request=replace(request, command=shlex.join(words)))
 
 
 def _can_be_typed(keys: Keys) -> bool:
-    """Few enough for a command line, and told apart there by commas."""
-    return bool(keys.values) and not any("," in value for value in keys.values)
+    """Few enough for a command line, and told apart there by commas and blanks around them."""
+    return bool(keys.values) and not any("," in value or value != value.strip() or not value for value in keys.values)
 
 
 def shown_file(path: Path | None) -> str | None:

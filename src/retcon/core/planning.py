@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
@@ -235,6 +235,7 @@ def spread(
     published: Mapping[str, SliceSet],
     *,
     downstream: bool,
+    exclude: Collection[str] = (),
     held: Held = lambda model, _: SliceSet(model.grain),
 ) -> Scope:
     """The asked slices, and what reads them: published downstream slices are restated too."""
@@ -246,7 +247,7 @@ def spread(
         empty = SliceSet(model.grain)
         shown = published.get(name, empty)
         covered = asked.get(name, empty)
-        if downstream:
+        if downstream and name not in exclude:
             covered |= _readers(model, slices, shown, OnChange.RESTATE, graph)
         if covered and model.strategy is Strategy.FULL:
             covered |= shown | held(model, slices)
@@ -255,7 +256,8 @@ def spread(
             covered |= carried[name]
         if covered:
             slices[name] = covered
-        outside += _left_outside(model, slices, shown, graph, asked=name in asked)
+        option = "--exclude" if name in exclude else "--no-downstream"
+        outside += _left_outside(model, slices, shown, graph, asked=name in asked, option=option)
     return Scope(slices=slices, selected=frozenset(asked), outside=tuple(outside), carried=carried)
 
 
@@ -306,7 +308,7 @@ def reads_its_slices(i: Input, reader: Cut, upstream: Model) -> bool:
 
 
 def _left_outside(
-    model: Model, slices: Mapping[str, SliceSet], shown: SliceSet, graph: Graph, *, asked: bool
+    model: Model, slices: Mapping[str, SliceSet], shown: SliceSet, graph: Graph, *, asked: bool, option: str
 ) -> Iterable[Outside]:
     """Why some of the model is left alone though it reads what changes."""
     reads = {i.table: slices[i.table] for i in model.inputs if i.table in slices and not i.at_slice_end}
@@ -315,7 +317,7 @@ def _left_outside(
     covered = slices.get(model.name, SliceSet(model.grain))
     stale = _readers(model, slices, shown, OnChange.RESTATE, graph) - covered
     if stale:
-        yield Outside(model=model.name, why=f"becomes stale ({len(stale):,} slices): left out by --no-downstream")
+        yield Outside(model=model.name, why=f"becomes stale ({len(stale):,} slices): left out by {option}")
     for table, changed in reads.items():
         if _readers(model, {table: changed}, shown, OnChange.IGNORE, graph) - covered:
             yield Outside(model=model.name, why=f"becomes stale: reads {table} with on_change ignore")

@@ -45,6 +45,8 @@ class Request:
     end: str | None
     """Dates or hours, both included; None where nothing that is cut by time was asked for."""
     command: str
+    exclude: tuple[str, ...] = ()
+    """Readers that were left out by name."""
     downstream: bool = True
     allow_missing_source: bool = False
     wave: int | None = None
@@ -227,6 +229,7 @@ def to_document(plan: Plan) -> Document:
             "models": list(plan.request.models),
             "start": plan.request.start,
             "end": plan.request.end,
+            **({"exclude": list(plan.request.exclude)} if plan.request.exclude else {}),
             "downstream": plan.request.downstream,
             "allow_missing_source": plan.request.allow_missing_source,
             "wave": plan.request.wave,
@@ -326,6 +329,7 @@ def request_from(document: Mapping[str, Any]) -> Request:
         models=tuple(document["models"]),
         start=document["start"],
         end=document["end"],
+        exclude=tuple(document.get("exclude", ())),
         downstream=document["downstream"],
         allow_missing_source=document["allow_missing_source"],
         wave=document["wave"],

@@ -88,7 +88,9 @@ class Planner:
         asked = self._asked(ask, selected, world)
         hulls = [slices.hull() for _, slices in asked.values() if isinstance(slices.grain, Grain)]
         interval = _around(hulls)
-        scope, left_out = self._scope(ask, {name: slices for name, (_, slices) in asked.items()}, world)
+        readers = set().union(*(graph.descendants(name) for name in selected)) - set(selected)
+        exclude = tuple(name for name in graph.select(ask.exclude) if name in readers) if ask.exclude else ()
+        scope, left_out = self._scope(ask, {name: slices for name, (_, slices) in asked.items()}, exclude, world)
         limits = self._project.settings.limits
         limits.require(slices=sum(len(slices) for slices in scope.slices.values()))
         running = tuple(name for name in graph.order if name in scope.slices)
@@ -116,6 +118,7 @@ class Planner:
                 start=start,
                 end=end,
                 command=ask.command,
+                exclude=tuple(name.removeprefix(graph.prefix) for name in exclude),
                 downstream=ask.downstream,
                 allow_missing_source=ask.allow_missing_source,
                 wave=ask.wave,
@@ -138,7 +141,9 @@ class Planner:
             keys=ask.keys,
         )
 
-    def _scope(self, ask: Ask, asked: Mapping[str, SliceSet], world: World) -> tuple[Scope, Mapping[str, SliceSet]]:
+    def _scope(
+        self, ask: Ask, asked: Mapping[str, SliceSet], exclude: tuple[str, ...], world: World
+    ) -> tuple[Scope, Mapping[str, SliceSet]]:
         """The asked slices and what reads them; of keys, only what was published, and what that leaves out."""
         graph = self._project.graph
 
@@ -146,7 +151,8 @@ class Planner:
             seen = reduce(lambda seen, name: _with_planned(seen, graph.models[name], made[name]), made, world)
             return held_by_inputs(model, graph, seen, ask.now)
 
-        scope = spread(graph, asked, world.published, downstream=ask.downstream, held=held)
+        published = world.published
+        scope = spread(graph, asked, published, downstream=ask.downstream, exclude=exclude, held=held)
         if ask.keys is None:
             return scope, {}
         self._project.settings.limits.require(keys=ask.keys.count)
@@ -162,7 +168,7 @@ class Planner:
                 state="no plan was written",
                 next="plan it without keys",
             )
-        narrowed = spread(graph, holding, world.published, downstream=ask.downstream, held=held)
+        narrowed = spread(graph, holding, published, downstream=ask.downstream, exclude=exclude, held=held)
         return narrowed_to(ask.keys.column, narrowed, graph), left_out
 
     def _holding(self, keys: Keys, name: str, slices: SliceSet) -> SliceSet:

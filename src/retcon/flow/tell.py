@@ -166,9 +166,9 @@ class Teller:
         self._project = project
         self._ledger = ledger
 
-    def status(self, select: tuple[str, ...] = (), exclude: tuple[str, ...] = ()) -> list[ModelStatus]:
+    def status(self, select: tuple[str, ...] = ()) -> list[ModelStatus]:
         """Per model: what is published, and what is under way."""
-        names = self._project.graph.select(select, exclude)
+        names = self._project.graph.select(select)
         last = self._ledger.last_published(names)
         flying = self._progress([run for run in self._ledger.runs() if run.state not in _OVER])
         return [self._status(name, last.get(name), flying) for name in names]
