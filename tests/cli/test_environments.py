@@ -80,6 +80,18 @@ def test_the_history_of_columns_is_that_of_the_environments_table(retcon: Retcon
     lake.close()
 
 
+def test_where_things_stand_is_asked_in_the_same_environment(
+    retcon: Retcon, staging: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("retcon.wiring.Workspace.planner", property(broken))
+    answer = retcon("plan", ORDERS, "--env", "staging", "--reason", "a try")
+    assert answer.code == 130
+    assert "`retcon status --env staging` tells where things stand" in answer.err
+
+
 def test_columns_are_checked_against_the_environments_tables(retcon: Retcon, staging: Path) -> None:
     path = staging / "models" / "mart" / "fct_daily_revenue.sql"
     path.write_text(path.read_text().replace(f"FROM {ORDERS}", f"FROM {ORDERS} f WHERE f.nope = 1"))

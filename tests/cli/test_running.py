@@ -188,6 +188,14 @@ def test_cancel_gives_a_run_up_for_good(retcon: Retcon, shop: Path, recorded: Re
     assert "planned anew" in retcon("show", RUN).out
 
 
+def test_a_run_that_was_rolled_back_cant_be_cancelled_nor_rolled_back(retcon: Retcon, recorded: Records) -> None:
+    recorded().stage().prove().publish().roll_back()
+    answer = retcon("cancel", RUN)
+    assert answer.code == 1
+    assert "retcon rollback" not in answer.err
+    assert f"`retcon show {RUN}` tells more" in answer.err
+
+
 def test_a_published_run_cant_be_cancelled(retcon: Retcon, recorded: Records) -> None:
     recorded().stage().prove().publish()
     answer = retcon("cancel", RUN)

@@ -58,9 +58,13 @@ def usage_error(error: typer.TyperException) -> BadArguments:
     return BadArguments(message, next=f"`{context.command_path if context else 'retcon'} --help` tells more")
 
 
-def interrupted() -> Interrupted:
+def interrupted(terminal: Terminal) -> Interrupted:
     """Ctrl-C where no step could say more."""
-    return Interrupted("interrupted at the keyboard", next="`retcon status` tells where things stand")
+    return Interrupted("interrupted at the keyboard", next=_standing(terminal))
+
+
+def _standing(terminal: Terminal) -> str:
+    return f"`retcon status{terminal.env_option}` tells where things stand"
 
 
 def unexpected(error: Exception, terminal: Terminal) -> Fault:
@@ -72,7 +76,7 @@ def unexpected(error: Exception, terminal: Terminal) -> Fault:
     shown = str(error).strip().splitlines() or [""]
     return Fault(
         f"something unforeseen: {type(error).__name__}: {shown[0]}"[:400],
-        state="what was under way may be unfinished; `retcon status` tells where things stand",
+        state=f"what was under way may be unfinished; {_standing(terminal)}",
         next=f"the traceback is in {log}; please report it" if log else "please report it with the traceback above",
     )
 

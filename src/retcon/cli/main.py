@@ -95,7 +95,7 @@ def _answered(arguments: list[str], terminal: Terminal) -> int:
     except typer.TyperException as error:
         return failures.tell(failures.usage_error(error), terminal)
     except (KeyboardInterrupt, typer.Abort):
-        return failures.tell(failures.interrupted(), terminal)
+        return failures.tell(failures.interrupted(terminal), terminal)
     except BrokenPipeError:
         raise
     except Exception as error:

@@ -16,6 +16,7 @@ from rich.text import Text
 
 from retcon.cli.figures import Zone
 from retcon.cli.streams import showable
+from retcon.core.projects import env_option
 from retcon.wiring import Workspace, find_root
 
 _WIDTH = 120
@@ -45,6 +46,11 @@ class Terminal:
         self.root = find_root(Path.cwd()) if project is None else project.absolute()
         self._workspace = Workspace(self.root, environment=environment)
         return self._workspace
+
+    @property
+    def env_option(self) -> str:
+        """What another command needs to look at the same environment."""
+        return env_option(self._workspace.environment if self._workspace is not None else None)
 
     def close(self) -> None:
         """Let go of what the command opened."""

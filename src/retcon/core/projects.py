@@ -112,4 +112,9 @@ class Project:
     @property
     def env_option(self) -> str:
         """What a command needs to mean the same environment, to be put behind it."""
-        return f" --env {self.environment}" if self.environment is not None else ""
+        return env_option(self.environment)
+
+
+def env_option(environment: str | None) -> str:
+    """` --env staging`, or nothing for production."""
+    return f" --env {environment}" if environment is not None else ""

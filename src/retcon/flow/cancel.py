@@ -12,7 +12,9 @@ def cancel(run: Run, reason: str, ledger: Ledger, tables: Tables, *, clock: Cloc
     if run.state in (RunState.PUBLISHED, RunState.ROLLED_BACK):
         raise Refused(
             f"run {run.id} is {run.state.value.replace('_', ' ')}: only a run that isn't published can be cancelled",
-            next=f"`retcon rollback {run.id} --reason …` undoes a publish",
+            next=f"`retcon rollback {run.id} --reason …` undoes a publish"
+            if run.state is RunState.PUBLISHED
+            else f"`retcon show {run.id}` tells more",
         )
     if run.state is RunState.PUBLISHING:
         # Swap and state move in one transaction: while the ledger says publishing, nothing is visible.

@@ -21,6 +21,10 @@ _WORKER_FRAME = re.compile(r'^\s*File "(?P<file>[^"]+)", line (?P<line>\d+)', re
 _ORDER_DEPENDENT = frozenset({"First", "Last", "CollectList", "CollectSet", "AnyValue", "ListAgg", "Collect", "Mode"})
 """Spark calls them nondeterministic for the order of rows; an author may have settled that by a sort or a window."""
 _NOT_STAGED = "this wave was not staged; waves already staged are kept; production is untouched"
+_MEND = (
+    "mend it and plan again; if the code is right, `retcon apply` goes on with what is missing; "
+    "`retcon render` shows what it is given"
+)
 
 
 class ProjectCode(Protocol):
@@ -49,7 +53,7 @@ def call_function(code: ProjectCode, job: Job, frames: Mapping[str, DataFrame]) 
         where = code.place_of(error)
         place = f"{where[0]}:{where[1]}" if where else job.model.path
         raise Refused(
-            f"{place}: {type(error).__name__}: {_shortened(str(error))}", state=_NOT_STAGED, next=_mend(job)
+            f"{place}: {type(error).__name__}: {_shortened(str(error))}", state=_NOT_STAGED, next=_MEND
         ) from error
     if not isinstance(result, DataFrame):
         raise Refused(
@@ -108,14 +112,7 @@ def worker_error(code: ProjectCode, text: str) -> str:
 
 
 def worker_refusal(said: str, job: Job) -> Refused:
-    return Refused(f"{job.model.name}, {job.slices.text}: {said}", state=_NOT_STAGED, next=_mend(job))
-
-
-def _mend(job: Job) -> str:
-    return (
-        f"mend it and plan again; if the code is right, `retcon apply` goes on with what is missing; "
-        f"`retcon render {job.model.name}` shows what it is given"
-    )
+    return Refused(f"{job.model.name}, {job.slices.text}: {said}", state=_NOT_STAGED, next=_MEND)
 
 
 def _shortened(text: str) -> str:

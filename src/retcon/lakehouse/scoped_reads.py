@@ -164,7 +164,7 @@ def _refusal(job: Job, message: str) -> Refused:
     return Refused(
         f"{job.model.path}: {message}",
         state="nothing was staged for this model; production is untouched",
-        next=f"mend the model, then plan again; `retcon render {job.model.name}` shows what runs",
+        next="mend the model, then plan again; `retcon render` shows what runs",
     )
 
 
