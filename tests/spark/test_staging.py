@@ -306,3 +306,43 @@ def test_inputs_are_pinned_for_the_whole_run(shop: Shop) -> None:
     assert shop.sql("SELECT count(*) FROM mart.orders_usd WHERE customer = 'late'") == [(0,)]
     assert shop.sql("SELECT sum(amount_usd) IS NOT NULL, count(*) FROM mart.orders_usd") == [(True, 96)]
     assert isinstance(shop.sql("SELECT sum(amount_usd) FROM mart.orders_usd")[0][0], Decimal)
+
+
+@pytest.mark.parametrize(
+    ("by", "kind", "every", "partitioning", "is_shuffled"),
+    [
+        ("d", "DATE", "day", "d", False),
+        ("d", "TIMESTAMP", "day", "days(d)", False),
+        ("k", "BIGINT", "bucket", "bucket(4, k)", False),
+        ("d", "TIMESTAMP", "day", "hours(d)", True),
+    ],
+)
+def test_rows_that_are_read_by_slice_are_written_without_a_shuffle(
+    shop: Shop, by: str, kind: str, every: str, partitioning: str, is_shuffled: bool
+) -> None:
+    shop.open_doors()
+    time = "TIMESTAMP" if kind == "TIMESTAMP" else "DATE"
+    shop.sql(f"CREATE TABLE raw.events (k BIGINT, d {time}) USING iceberg PARTITIONED BY ({partitioning})")
+    for _ in range(2):
+        shop.sql(
+            f"INSERT INTO raw.events SELECT id, CAST(TIMESTAMP '2026-01-01 00:00:00' + make_interval(0, 0, 0, 0, "
+            f"CAST(id AS INT)) AS {time}) FROM range(30)"
+        )
+    cut, key = ("buckets: 4", "key: k") if every == "bucket" else (f"every: {every}", "time: d")
+    slices = f"slices: {{by: {by}, {cut}}}\ninputs:\n  raw.events: {{{key}}}"
+    shop.write("mart.events", f"/* retcon\n{slices}\n*/\nSELECT d, k, count(*) AS n FROM raw.events GROUP BY d, k")
+    run = shop.backfill("mart.events", dates=False)
+    assert shop.rows("SELECT d, k, n FROM mart.events") == shop.rows("SELECT d, k, 2 FROM raw.events GROUP BY d, k")
+    writes = [nodes for name, nodes in _executions(shop) if name.startswith(run.id) and name.endswith("w1")]
+    assert [any("Exchange" in node for node in nodes) for nodes in writes] == [is_shuffled]
+
+
+def _executions(shop: Shop) -> list[tuple[str, list[str]]]:
+    """What Spark ran, by its description, with the operators of its plan."""
+    store = shop.workspace.spark._jsparkSession.sharedState().statusStore()
+    executions = store.executionsList()
+    found = []
+    for each in (executions.apply(at) for at in range(executions.size())):
+        nodes = store.planGraph(each.executionId()).allNodes()
+        found.append((each.description(), [nodes.apply(at).name() for at in range(nodes.size())]))
+    return found

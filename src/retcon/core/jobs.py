@@ -59,6 +59,8 @@ class Job:
     parameters: Mapping[str, object]
     bytes: int | None = None
     """What it reads, where that is known."""
+    largest: int | None = None
+    """What it reads for the largest of its slices, where that is known."""
     keyed: KeyedRows | None = None
     """Only the rows of these keys are computed."""
     carried: Read | None = None

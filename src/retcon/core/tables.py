@@ -181,6 +181,12 @@ class TableContents:
         """The content of these slices together (None: of the whole table)."""
         return content_of(self.files if slices is None else self.overlapping(slices))
 
+    def largest(self, slices: SliceSet | None) -> int:
+        """The bytes of the largest of these slices (None: of any), as far as files tell slices apart."""
+        ordinals = self._by_slice.keys() if slices is None else slices.ordinals
+        sums = (sum(self.files[position].bytes for position in self._by_slice.get(each, ())) for each in ordinals)
+        return max(sums, default=0)
+
     def overlapping(self, slices: SliceSet) -> list[TableFile]:
         """The files that may hold rows of these slices, each once."""
         narrow = {position for ordinal in slices.ordinals for position in self._by_slice.get(ordinal, ())}

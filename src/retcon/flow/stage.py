@@ -89,13 +89,14 @@ def _jobs(
 
 
 def _sized(job: Job, context: Context) -> Job:
-    total = 0
+    total = largest = 0
     for read in job.reads.values():
         held = context.contents_of(read)
         if held.told is Told.NOTHING:
             return job
         total += held.of(read.slices).bytes
-    return replace(job, bytes=total)
+        largest += held.largest(read.slices)
+    return replace(job, bytes=total, largest=largest)
 
 
 def _waves(run: Run) -> list[tuple[PlannedModel, int, SliceSet]]:

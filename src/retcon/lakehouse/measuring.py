@@ -47,14 +47,13 @@ TOLERANCE = 1e-9
 class Measuring:
     """Measures slices of a table, and of a computation that wasn't written anywhere."""
 
-    def __init__(self, reads: ScopedReads, ungrouped: Callable[[], ScopedReads]) -> None:
+    def __init__(self, reads: ScopedReads, by_partition: Callable[[], ScopedReads]) -> None:
         self._reads = reads
-        self._ungrouped = ungrouped
+        self._by_partition = by_partition
 
     def measure(self, request: MeasureRequest) -> tuple[TableMeasures, TableMeasures]:
         """The measures of the staged slices, and of the same slices in production."""
-        reads = self._ungrouped()
-        staged_rows = reads.frame(_table_read(request, request.staged, request.slices))
+        staged_rows = self._reads.frame(_table_read(request, request.staged, request.slices))
         fields = _hashed_fields(staged_rows, request.model.volatile)
         shape = shape_of(fields)
         # Production may lack a new column, or have a narrower one: its checksums are of another shape then.
@@ -63,7 +62,7 @@ class Measuring:
         unknown = SliceSet.of(request.slices.grain, (s.ordinal for s in request.slices if s not in known))
         frames = [_side(staged_rows, _STAGED, fields)]
         if request.production is not None and unknown:
-            old_rows = reads.frame(_table_read(request, request.production, unknown))
+            old_rows = self._reads.frame(_table_read(request, request.production, unknown))
             old_fields = _hashed_fields(old_rows, request.model.volatile)
             old_shape = shape_of(old_fields)
             frames.append(_without_reshaped(_side(old_rows, _PRODUCTION, old_fields), staged_rows))
@@ -93,7 +92,7 @@ class Measuring:
         keys = [F.col(quoted(column)) for column in gate.columns]
         # Without the slice in it, the key may also stand in a slice that this run doesn't touch: look at all of them.
         is_in_key = by is not None and by.lower() in {column.lower() for column in gate.columns}
-        reads = self._reads if is_in_key and rows >= _MANY_ROWS else self._ungrouped()
+        reads = self._by_partition() if is_in_key and rows >= _MANY_ROWS else self._reads
         frame = reads.frame(_table_read(request, request.staged, request.slices if is_in_key else None))
         slice = _slice_column(frame, request)
         in_scope = F.expr(slice_predicate(by, type_of(frame, by) or "date", request.slices))

@@ -40,7 +40,13 @@ appender.file.policies.size = 10MB
 appender.file.strategy.type = DefaultRolloverStrategy
 appender.file.strategy.max = 2
 """
-_GROUPED = "spark.sql.iceberg.planning.preserve-data-grouping"
+_BY_PARTITION = {
+    "spark.sql.sources.v2.bucketing.enabled": "true",
+    "spark.sql.iceberg.planning.preserve-data-grouping": "true",
+    # A task then has as many groups as its partition has keys: more than the 65,536 that Spark's fast map takes.
+    "spark.sql.codegen.aggregate.fastHashMap.capacityBit": "20",
+    "spark.sql.codegen.aggregate.map.twolevel.partialOnly": "false",
+}
 
 
 def start_session(settings: Settings, environ: Mapping[str, str]) -> SparkSession:
@@ -96,10 +102,13 @@ def _beside(running: SparkSession, conf: Mapping[str, str], catalog: str) -> Spa
     return session
 
 
-def ungrouped_session(running: SparkSession, catalog: str) -> SparkSession:
-    """A session beside this one that reads many small files in few tasks, however they are partitioned."""
+def grouped_session(running: SparkSession, catalog: str) -> SparkSession:
+    """A session beside this one whose tasks read whole partitions: what is grouped or written by them needs no shuffle.
+
+    Not for large partitions, each of which is one task then, nor for many small ones where nothing is gained by it.
+    """
     conf = {key: value for key, value in running.conf.getAll.items() if key.startswith("spark.sql.")}
-    return _beside(running, conf | {_GROUPED: "false"}, catalog)
+    return _beside(running, conf | _BY_PARTITION, catalog)
 
 
 def _defaults(settings: Settings, jars: str) -> dict[str, str]:
@@ -114,9 +123,6 @@ def _defaults(settings: Settings, jars: str) -> dict[str, str]:
         # Results are compared exactly: wrong casts and overflows must fail, not become NULL.
         "spark.sql.ansi.enabled": "true",
         "spark.sql.storeAssignmentPolicy": "ANSI",
-        # Rows that are written, or grouped, by the slice needn't be shuffled where the files are cut by it already.
-        "spark.sql.sources.v2.bucketing.enabled": "true",
-        _GROUPED: "true",
     }
     if settings.spark.master.startswith("local"):
         conf |= {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import reduce
 from typing import Any, assert_never
@@ -26,19 +26,25 @@ from retcon.lakehouse.sessions import first_line
 
 _OUTSIDE = "retcon-row-outside-its-wave:"
 _KEY = "retcon-key-not-one-row:"
+_IDENTITY = "identity"
 _NEW, _COMPUTED = "__retcon_new", "__retcon_computed"
 _SMALL_WAVE = 256 * 1024**2
 _FEW_FILES = 200
 """2,200 open files ran out of 4 GB."""
+_SMALL_SLICE = 128 * 1024**2
+"""What one task may read: a split of Iceberg's."""
 
 
 class Staging:
     """Makes tables and branches, and writes waves onto them."""
 
-    def __init__(self, spark: SparkSession, catalog: str, reads: ScopedReads) -> None:
+    def __init__(
+        self, spark: SparkSession, catalog: str, reads: ScopedReads, by_partition: Callable[[], ScopedReads]
+    ) -> None:
         self._spark = spark
         self._catalog = catalog
         self._reads = reads
+        self._by_partition = by_partition
 
     def output(self, job: Job) -> tuple[Column, ...]:
         """The columns that the model's query yields, from Spark's analysis."""
@@ -100,10 +106,13 @@ class Staging:
 
     def stage(self, job: Job, target: WaveTarget) -> Mapping[str, int]:
         """Compute a wave and replace its slices on the branch; the files that were read, by table."""
-        frame = slices_of(self._reads, job)
+        has_small_slices = job.largest is not None and job.largest <= _SMALL_SLICE
+        frame = slices_of(self._by_partition() if has_small_slices else self._reads, job)
+        is_in_place = has_small_slices and _comes_by_slice(frame, job)
         writer = frame.writeTo(f"{self._full(target.table)}.{quoted(f'branch_{target.branch}')}")
         options = {
-            "fanout-enabled": str(_fits_in_memory(job)).lower(),
+            **({"distribution-mode": "none"} if is_in_place else {}),
+            "fanout-enabled": str(is_in_place or _fits_in_memory(job)).lower(),
             "snapshot-property.retcon.run": target.run,
             "snapshot-property.retcon.model": job.model.name,
             "snapshot-property.retcon.wave": str(target.wave),
@@ -168,20 +177,47 @@ def _fits_in_memory(job: Job) -> bool:
 
 def _partitioning(job: Job, frame: DataFrame) -> str:
     """A slice is made of whole partitions: of one, but for weeks, for which Iceberg has none."""
-    by, grain = job.model.slicing.by, job.slices.grain
-    if by is None or isinstance(grain, Whole):
+    by, transform = job.model.slicing.by, _transform(job, frame)
+    if by is None or transform is None:
         return ""
-    if isinstance(grain, Buckets):
-        return f"PARTITIONED BY (bucket({grain.number}, {quoted(by)})) "
-    unit = Grain.DAY if grain is Grain.WEEK else grain
-    is_day = unit is Grain.DAY and type_of(frame, by) == "date"
-    return f"PARTITIONED BY ({quoted(by) if is_day else f'{unit.value}s({quoted(by)})'}) "
+    if isinstance(job.slices.grain, Buckets):
+        return f"PARTITIONED BY (bucket({job.slices.grain.number}, {quoted(by)})) "
+    return f"PARTITIONED BY ({quoted(by) if transform == _IDENTITY else f'{transform}({quoted(by)})'}) "
 
 
-def wave_of(frame: DataFrame, job: Job) -> str:
+def _transform(job: Job, frame: DataFrame) -> str | None:
+    """Iceberg's name for how the slice's column is made into partitions."""
+    by, cut = job.model.slicing.by, job.slices.grain
+    if by is None or isinstance(cut, Whole):
+        return None
+    if isinstance(cut, Buckets):
+        return "bucket"
+    unit = Grain.DAY if cut is Grain.WEEK else cut
+    return _IDENTITY if unit is Grain.DAY and type_of(frame, by) == "date" else f"{unit.value}s"
+
+
+def _comes_by_slice(frame: DataFrame, job: Job) -> bool:
+    """Does every task yield whole partitions of the table? Then each file is written where its rows are."""
+    plan = frame._jdf.queryExecution().executedPlan()
+    if plan.getClass().getSimpleName() == "AdaptiveSparkPlanExec":
+        plan = plan.initialPlan()
+    partitioning = plan.outputPartitioning()
+    if partitioning.getClass().getSimpleName() != "KeyGroupedPartitioning" or partitioning.expressions().size() != 1:
+        return False
+    expression = partitioning.expressions().apply(0)
+    is_column = expression.getClass().getSimpleName() == "AttributeReference"
+    column = expression if is_column else expression.references().head()
+    transform = _IDENTITY if is_column else expression.function().name()
+    is_same = transform == _transform(job, frame)
+    if is_same and isinstance(job.slices.grain, Buckets):
+        is_same = expression.numBucketsOpt().get() == job.slices.grain.number
+    return bool(is_same and column.name().lower() == str(job.model.slicing.by).lower())
+
+
+def wave_of(frame: DataFrame, job: Job, *, in_code: bool = False) -> str:
     """The predicate of the job's slices on its own result."""
     by = job.model.slicing.by
-    return slice_predicate(by, type_of(frame, by) or "date", job.slices)
+    return slice_predicate(by, type_of(frame, by) or "date", job.slices, in_code=in_code)
 
 
 def slices_of(reads: ScopedReads, job: Job) -> DataFrame:
@@ -223,9 +259,11 @@ def confined(frame: DataFrame, job: Job) -> DataFrame:
         frame = frame.filter(f"({wave}) OR {quoted(by)} IS NULL")
     value = F.coalesce(F.expr(f"CAST({quoted(by)} AS STRING)"), F.lit("NULL"))
     error = F.raise_error(F.concat(F.lit(_OUTSIDE), value))
-    name = next((column for column in frame.columns if column.lower() == by.lower()), by)
     # In a projection, not a filter: a filter may be pushed below joins and meet rows that never come out.
-    return frame.withColumn(name, F.when(F.expr(wave), F.expr(quoted(by))).otherwise(error))
+    # On another column, as a rule: Spark must see that the slice's own is as it was read, to write it where it is.
+    name = next((column for column in frame.columns if column.lower() != by.lower()), by)
+    is_inside = F.expr(wave_of(frame, job, in_code=True))
+    return frame.withColumn(name, F.when(is_inside, F.col(quoted(name))).otherwise(error))
 
 
 def _result_files(node: Any, values: Any) -> int:

@@ -12,7 +12,7 @@ from retcon.lakehouse.measuring import Measuring
 from retcon.lakehouse.publishing import Publishing
 from retcon.lakehouse.python_models import ProjectCode
 from retcon.lakehouse.scoped_reads import ScopedReads
-from retcon.lakehouse.sessions import ungrouped_session
+from retcon.lakehouse.sessions import grouped_session
 from retcon.lakehouse.staging import Staging
 from retcon.lakehouse.windows import Windows
 
@@ -24,8 +24,9 @@ class SparkWarehouse:
         self._spark = spark
         reads = ScopedReads(spark, catalog, code, foreign)
         windows = Windows(reads)
-        staging = Staging(spark, catalog, reads)
-        measuring = Measuring(reads, cache(lambda: ScopedReads(ungrouped_session(spark, catalog), catalog, code)))
+        by_partition = cache(lambda: ScopedReads(grouped_session(spark, catalog), catalog, code, foreign))
+        staging = Staging(spark, catalog, reads, by_partition)
+        measuring = Measuring(reads, by_partition)
         publishing = Publishing(spark, staging)
         self.output = staging.output
         self.make_table = staging.make_table
