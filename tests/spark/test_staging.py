@@ -326,7 +326,7 @@ def test_rows_that_are_read_by_slice_are_written_without_a_shuffle(
     for _ in range(2):
         shop.sql(
             f"INSERT INTO raw.events SELECT id, CAST(TIMESTAMP '2026-01-01 00:00:00' + make_interval(0, 0, 0, 0, "
-            f"CAST(id AS INT)) AS {time}) FROM range(30)"
+            f"CAST(id AS INT)) AS {time}) FROM range(48)"
         )
     cut, key = ("buckets: 4", "key: k") if every == "bucket" else (f"every: {every}", "time: d")
     slices = f"slices: {{by: {by}, {cut}}}\ninputs:\n  raw.events: {{{key}}}"
