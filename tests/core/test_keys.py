@@ -39,7 +39,7 @@ def scope_of(*names: str) -> Scope:
     ],
 )
 def test_a_model_that_does_not_keep_entities_apart_is_recomputed_in_whole_slices(model: Model, why: str) -> None:
-    scope = narrowed_to("ID", scope_of("m.b"), a_graph(model))
+    scope = narrowed_to("ID", scope_of("m.b"), a_graph(model), {})
     assert not scope.keyed
     assert scope.widened["m.b"].startswith(why.replace("carry id", "carry ID"))
 
@@ -52,7 +52,7 @@ def test_what_reads_whole_slices_is_recomputed_in_whole_slices_too() -> None:
         carrying("m.d", "m.b", "m.c"),
         replace(carrying("m.e", "m.b"), inputs=(an_input("m.b"), an_input("raw.s", key="id"))),
     )
-    scope = narrowed_to("id", scope_of("m.a", "m.b", "m.c", "m.d", "m.e"), graph)
+    scope = narrowed_to("id", scope_of("m.a", "m.b", "m.c", "m.d", "m.e"), graph, {})
     assert scope.keyed == {"m.a", "m.b"}
     assert scope.widened["m.d"] == "whole slices of m.c are recomputed, which it reads"
     assert scope.widened["m.e"] == "it reads m.b without `key: id`"
@@ -63,7 +63,7 @@ def test_what_reads_whole_slices_is_recomputed_in_whole_slices_too() -> None:
 
 def test_what_knows_the_rows_of_a_keyed_model_by_another_column_is_recomputed_in_whole_slices() -> None:
     graph = a_graph(carrying("m.a", "raw.s"), carrying("m.b", "m.a", key="buyer"), carrying("m.c", "m.a", key="ID"))
-    scope = narrowed_to("id", scope_of("m.a", "m.b", "m.c"), graph)
+    scope = narrowed_to("id", scope_of("m.a", "m.b", "m.c"), graph, {})
     assert scope.keyed == {"m.a", "m.c"}
     assert scope.widened["m.b"] == "it reads m.a without `key: id`"
 

@@ -132,13 +132,17 @@ def test_published_models_downstream_are_included_and_what_reads_around_them(wor
 
 def test_slices_that_were_published_empty_are_restated_and_are_no_holes(workshop: Workshop) -> None:
     workshop.shop()
-    published_run(workshop.ledger, workshop.plan("mart.a", start="2026-01-01", end="2026-01-10"))
-    # Of what the ledger says was published, the table shows rows in some slices only: the others are empty.
-    workshop.publish_by_hand("mart.a", "2026-01-01..2026-01-04, 2026-01-06..2026-01-10")
+    plan = workshop.plan("mart.a", start="2026-01-01", end="2026-01-10")
+    published_run(workshop.ledger, plan, empty={"2026-01-05"})
+    workshop.publish_by_hand("mart.a", "2026-01-01..2026-01-04, 2026-01-06..2026-01-08, 2026-01-10")
     plan = workshop.plan("mart.b", start="2026-01-03", end="2026-01-07")
     assert reading(plan, "mart.b", "mart.a").missing == days("")
     assert (
-        "mart.a has no data for 2026-01-11" in refusal(workshop, "mart.b", start="2026-01-03", end="2026-01-11").message
+        "mart.a has no data for 2026-01-11" in refusal(workshop, "mart.b", start="2026-01-10", end="2026-01-11").message
+    )
+    # Published with rows, and gone: nobody says that it should be empty.
+    assert (
+        "mart.a has no data for 2026-01-09" in refusal(workshop, "mart.b", start="2026-01-08", end="2026-01-10").message
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import asdict, replace
 from datetime import UTC, date, datetime, timedelta
 
@@ -127,8 +128,15 @@ def wave_staged(plan: Plan, wave: int, model: str = FCT, *, rows: int = 100) -> 
     )
 
 
-def all_staged(plan: Plan) -> list[WaveStaged]:
-    return [wave_staged(plan, number, model.name) for model in plan.models for number in range(1, len(model.waves) + 1)]
+def all_staged(plan: Plan, empty: Collection[str] = ()) -> list[WaveStaged]:
+    """Every wave of a plan, with rows in every slice but these."""
+    staged = [
+        wave_staged(plan, number, model.name) for model in plan.models for number in range(1, len(model.waves) + 1)
+    ]
+    return [
+        replace(wave, slices=tuple(replace(s, rows=0, files=0) if s.slice in empty else s for s in wave.slices))
+        for wave in staged
+    ]
 
 
 def verdict(gate: str, *, model: str = FCT, kind: str = "drift", failed: bool = False) -> Verdict:
@@ -219,14 +227,14 @@ class Driver:
             self.run = self.ledger.record(self.plan.id, event, at=self._tick(), who=ANN)
         return self.run
 
-    def stage(self) -> Run:
-        return self.tell(tables_opened(self.plan), *all_staged(self.plan), StagingDone())
+    def stage(self, *, empty: Collection[str] = ()) -> Run:
+        return self.tell(tables_opened(self.plan), *all_staged(self.plan, empty), StagingDone())
 
     def prove(self, *verdicts: Verdict, checksum: str = "sum") -> Run:
         return self.tell(ProvingBegan(), judged(self.plan, *verdicts, checksum=checksum))
 
-    def begin_publish(self, *, checksum: str = "sum") -> Run:
-        self.stage()
+    def begin_publish(self, *, checksum: str = "sum", empty: Collection[str] = ()) -> Run:
+        self.stage(empty=empty)
         self.prove(checksum=checksum)
         return self.tell(PublishBegan(locations={}))
 
@@ -245,10 +253,12 @@ class Driver:
         return self.at
 
 
-def published_run(ledger: SqlLedger, plan: Plan, *, at: datetime = NOON, checksum: str = "sum") -> Driver:
-    """A run that was published without moving a pointer."""
+def published_run(
+    ledger: SqlLedger, plan: Plan, *, at: datetime = NOON, checksum: str = "sum", empty: Collection[str] = ()
+) -> Driver:
+    """A run that was published without moving a pointer, some slices without rows."""
     driver = Driver(ledger, plan, at=at)
-    driver.begin_publish(checksum=checksum)
+    driver.begin_publish(checksum=checksum, empty=empty)
     driver.publish()
     return driver
 

@@ -195,9 +195,7 @@ def test_a_gate_that_passed_is_unknown_or_must_hold_is_not_overridden(ledger: Sq
     assert [r.override for r in ledger.verdicts(driver.plan.id)] == [None, None, None]
 
 
-@pytest.mark.parametrize(
-    "again", [ProvingBegan(), Resumed(to=S.STAGING), Resumed(to=S.PROVING), "wave", "tables", "failed wave"]
-)
+@pytest.mark.parametrize("again", [ProvingBegan(), Resumed(to=S.STAGING), Resumed(to=S.PROVING), "wave", "failed wave"])
 def test_whatever_is_staged_or_proven_anew_takes_verdicts_and_overrides_with_it(
     ledger: SqlLedger, again: Event | str
 ) -> None:
@@ -207,7 +205,6 @@ def test_whatever_is_staged_or_proven_anew_takes_verdicts_and_overrides_with_it(
     driver.tell(GateOverridden(model=FCT, gate="drift", reason="new prices"))
     events: dict[str, Event] = {
         "wave": wave_staged(driver.plan, 2),
-        "tables": tables_opened(driver.plan),
         "failed wave": WaveFailed(model=FCT, wave=2, error="lost"),
     }
     run = driver.tell(events[again] if isinstance(again, str) else again)
@@ -435,3 +432,10 @@ def test_a_plan_is_the_same_document_after_its_round_trip(ledger: SqlLedger) -> 
     plan = a_plan(models=(FCT, AGG))
     run = ledger.open_run(plan, opened(plan), at=NOON, who=ANN)
     assert canonical(to_document(run.plan)) == canonical(to_document(plan))
+
+
+def test_the_tables_of_a_run_are_opened_once(ledger: SqlLedger) -> None:
+    driver = Driver(ledger, a_plan())
+    driver.stage()
+    with pytest.raises(Refused, match="has its tables open already"):
+        driver.tell(tables_opened(driver.plan))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -104,12 +104,12 @@ def adoption_notes(survey: Survey, changes: Sequence[SchemaChange]) -> Iterator[
         yield f"{change_text(change)}: made by the first plan"
 
 
-def require_adopted(model: Model, facts: TableFacts, adoption: Adoption | None, env_option: str) -> None:
-    """A table that others made is touched only by the word of somebody."""
-    if is_foreign(facts) and (adoption is None or adoption.uuid != facts.uuid):
+def require_adopted(model: Model, facts: TableFacts, known: Collection[str], env_option: str) -> None:
+    """A table that others made is touched only by the word of somebody: `known` are those adopted or published."""
+    if is_foreign(facts) and facts.uuid not in known:
         raise Refused(
             f"{model.name} is a table that retcon neither made nor published",
-            state="no plan was written",
+            state="nothing was written",
             next=f"`retcon adopt {model.name}{env_option} --reason …` checks it and takes it over as it is; "
             "or rename the model",
         )

@@ -106,6 +106,17 @@ class MeasureRequest:
 
 
 @dataclass(frozen=True, kw_only=True)
+class StagedCommits:
+    """What stands on a run's branch beyond what the run began with."""
+
+    head: int
+    runs: Mapping[int, str | None]
+    """By snapshot: the run that committed it, None where it was somebody else."""
+    reaches_base: bool
+    """Does the branch still begin where the run did?"""
+
+
+@dataclass(frozen=True, kw_only=True)
 class PublishRequest:
     """One table's share of a publish."""
 

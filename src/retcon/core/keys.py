@@ -54,12 +54,19 @@ def parse_keys(text: str) -> tuple[str, tuple[str, ...]]:
     return column.strip(), values
 
 
+_WHOLE_NUMBERS = ("bigint", "int", "smallint", "tinyint")
 _WHOLE_NUMBER = re.compile(r"[+-]?[0-9]+")
 
 
 def is_value_of(text: str, kind: str) -> bool:
     """Could a column of this type hold it? Told for numbers; other texts are for Spark to read."""
-    return kind not in ("int", "bigint", "smallint", "tinyint") or _WHOLE_NUMBER.fullmatch(text) is not None
+    return kind not in _WHOLE_NUMBERS or _WHOLE_NUMBER.fullmatch(text) is not None
+
+
+def is_told_by(kind: str, own: str) -> bool:
+    """Does a key of one type, cast to another, equal exactly the keys that a join of both would find equal?"""
+    is_whole = kind in _WHOLE_NUMBERS or re.fullmatch(r"decimal\(\d+,\s*0\)", kind) is not None
+    return kind == own or (own in _WHOLE_NUMBERS and (is_whole or kind == "string"))
 
 
 @dataclass(frozen=True, kw_only=True)

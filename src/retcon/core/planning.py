@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from retcon.core.gates import OTHER_KEYS
 from retcon.core.graphs import Graph
 from retcon.core.intervals import Edge, Interval, after, beginning, edge_text
-from retcon.core.keys import Neighbours, why_widened
+from retcon.core.keys import Neighbours, is_told_by, why_widened
 from retcon.core.models import Input, Model, OnChange, Strategy
 from retcon.core.plans import Origin, Outside, PlannedInput, PlannedModel, Role
 from retcon.core.projects import Source
@@ -266,18 +266,30 @@ def _and_later(slices: SliceSet, shown: SliceSet) -> SliceSet:
     return SliceSet.span(slices.grain, slices.ordinals[0], max((slices.ordinals[-1], *shown.ordinals[-1:])))
 
 
-def narrowed_to(column: str, scope: Scope, graph: Graph) -> Scope:
+def narrowed_to(column: str, scope: Scope, graph: Graph, facts: Mapping[str, TableFacts]) -> Scope:
     """The scope with the models of which the rows of some keys can be recomputed by themselves."""
     keyed: set[str] = set()
     widened: dict[str, str] = {}
     for name in (name for name in graph.order if name in scope.slices):
         around = Neighbours(keyed=frozenset(keyed), whole=frozenset(widened))
-        why = why_widened(graph.models[name], column, around)
+        why = why_widened(graph.models[name], column, around) or _other_types(graph.models[name], column, facts)
         if why:
             widened[name] = why
         else:
             keyed.add(name)
     return replace(scope, keyed=frozenset(keyed), widened=widened)
+
+
+def _other_types(model: Model, column: str, facts: Mapping[str, TableFacts]) -> str:
+    """Why an input's keys can't be told from the table's own: a join may find '007' and 7 equal, their texts aren't."""
+    table = facts.get(model.name)
+    own = table.column(column) if table is not None else None
+    for i in model.inputs:
+        read = facts.get(i.table)
+        key = read.column(i.key) if read is not None and i.key is not None else None
+        if own is not None and key is not None and not is_told_by(key.type, own.type):
+            return f"its {own.name} is {own.type}, and {i.table} has it as {key.type}"
+    return ""
 
 
 def _readers(

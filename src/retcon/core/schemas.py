@@ -12,6 +12,7 @@ from retcon.core.evolution import (
     changes_for,
     require_planned,
 )
+from retcon.core.keys import is_told_by
 from retcon.core.models import Model, Strategy
 from retcon.core.slices import Buckets, Grain, Whole
 from retcon.core.tables import Column, TableFacts
@@ -42,7 +43,7 @@ def require_aligned(model: Model, facts: TableFacts) -> None:
     raise Refused(
         f"{model.name}: the table is partitioned by {_partitioning(facts)}, the model is sliced by {by}, "
         f"{grain.noun} each",
-        state="no plan was written",
+        state="nothing was written",
         next=f"a table that retcon writes is partitioned by {by} alone, by {grain} or finer; rename the model, "
         "or repartition the table",
     )
@@ -57,7 +58,7 @@ def _require_buckets(model: Model, by: str, cut: Buckets, facts: TableFacts) -> 
         return
     raise Refused(
         f"{model.name}: the table is partitioned by {_partitioning(facts)}, the model is sliced by {by} into {cut}",
-        state="no plan was written",
+        state="nothing was written",
         next=f"a table that retcon writes in buckets is partitioned by bucket({cut.number}, {by}) alone; rename the "
         "model, or repartition the table",
     )
@@ -71,15 +72,23 @@ def require_same_hashes(model: Model, facts: Mapping[str, TableFacts]) -> None:
         return
     for i in model.inputs:
         read = facts.get(i.table)
-        if i.key is None or read is None or not read.buckets_of(i.key, model.grain.number):
+        key = read.column(i.key) if read is not None and i.key is not None else None
+        if read is None or i.key is None or key is None:
             continue
-        key = read.column(i.key)
-        if key is not None and _hashed_as(key.type) != _hashed_as(own.type):
+        is_cut_alike = read.buckets_of(i.key, model.grain.number)
+        if is_cut_alike and _hashed_as(key.type) != _hashed_as(own.type):
             raise Refused(
                 f"{model.name}: its {own.name} is {own.type}, and {i.table} is in {model.grain} of {key.name}, which "
                 f"is {key.type}: the same key isn't in the same bucket of both",
                 state="nothing was staged",
                 next=f"leave `key` of the input {i.name} out, and it is read whole; or choose another number",
+            )
+        if not is_told_by(key.type, own.type):
+            raise Refused(
+                f"{model.name}: its {own.name} is {own.type}, and {i.table}.{key.name} is {key.type}: "
+                "values that a join finds equal may be in different buckets",
+                state="nothing was staged",
+                next=f"leave `key` of the input {i.name} out, and it is read whole; or CAST {own.name} to {key.type}",
             )
 
 

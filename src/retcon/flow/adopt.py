@@ -63,7 +63,8 @@ class Adopter:
                 next=f"retcon plan {model.name}{self._project.env_option} --reason …",
             )
         known = self._ledger.adoption(model.name)
-        if not is_foreign(facts) or self._ledger.published_slices(model.name):
+        last = self._ledger.last_published((model.name,)).get(model.name)
+        if not is_foreign(facts) or (last is not None and last.tables[model.name].uuid == facts.uuid):
             raise Refused(
                 f"{model.name} is retcon's own already",
                 next=f"retcon plan {model.name}{self._project.env_option} --reason …",

@@ -71,8 +71,10 @@ def job_of(
     """The computation of these slices from these snapshots, read as the plan says."""
     model = context.model(planned)
     hashed = _bucketed_as(model, context)
+    place = [each.name for each in run.plan.models].index(model.name)
     return Job(
-        name=f"{run.id}_{model.name.replace('.', '__')}_{name}",
+        # With its place in the plan: a.b__c and a__b.c look the same without their dots.
+        name=f"{run.id}_{place}_{model.name.replace('.', '__')}_{name}",
         model=model,
         slices=slices,
         reads={

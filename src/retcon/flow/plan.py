@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from functools import reduce
 
-from retcon.core.adoption import is_foreign, require_adopted
+from retcon.core.adoption import require_adopted
 from retcon.core.evolution import SchemaChange
 from retcon.core.intervals import Edge, Interval, edge_text
 from retcon.core.keys import Keys, is_value_of
@@ -42,6 +42,7 @@ from retcon.core.tables import TableContents, TableFacts
 from retcon.core.versions import require_past_alone, versions_of
 from retcon.errors import BadArguments, Problem, ProjectInvalid, Refused
 from retcon.flow.ports import Ledger, Sql, Tables
+from retcon.flow.standing import known_tables
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,7 +157,7 @@ class Planner:
         if ask.keys is None:
             return scope, {}
         self._project.settings.limits.require(keys=ask.keys.count)
-        keyed = narrowed_to(ask.keys.column, scope, graph).keyed
+        keyed = narrowed_to(ask.keys.column, scope, graph, world.facts).keyed
         there = {name: world.published.get(name, SliceSet(graph.models[name].grain)) for name in asked}
         kept = {name: slices & there[name] if name in keyed else slices for name, slices in asked.items()}
         left_out = {name: asked[name] - kept[name] for name in asked}
@@ -169,7 +170,7 @@ class Planner:
                 next="plan it without keys",
             )
         narrowed = spread(graph, holding, published, downstream=ask.downstream, exclude=exclude, held=held)
-        return narrowed_to(ask.keys.column, narrowed, graph), left_out
+        return narrowed_to(ask.keys.column, narrowed, graph, world.facts), left_out
 
     def _holding(self, keys: Keys, name: str, slices: SliceSet) -> SliceSet:
         """The slices in which the keys can be: of buckets of the same column, their own; else any."""
@@ -264,7 +265,9 @@ class Planner:
         held = contents.get((model.name, by, model.grain)) or self._tables.contents(
             model.name, time=by, grain=model.grain, snapshot_id=snapshot_id
         )
-        return held.present | SliceSet.labelled(model.grain, self._ledger.published_slices(model.name))
+        # What was published with rows and has none now is missing, whatever the ledger says.
+        empty = (label for label, slice in self._ledger.published_slices(model.name).items() if not slice.rows)
+        return held.present | SliceSet.labelled(model.grain, empty)
 
     def _require_readable(self, planned: Sequence[str], world: World) -> dict[str, tuple[SchemaChange, ...]]:
         """What these models, in running order, read is there; how the columns of their own tables change."""
@@ -335,8 +338,7 @@ class Planner:
         return changes
 
     def _require_own(self, model: Model, facts: TableFacts) -> None:
-        if is_foreign(facts) and not self._ledger.published_slices(model.name):
-            require_adopted(model, facts, self._ledger.adoption(model.name), self._project.env_option)
+        require_adopted(model, facts, known_tables(self._ledger, model.name), self._project.env_option)
 
 
 def _slices_in(cut: Cut, interval: Interval | None) -> SliceSet:

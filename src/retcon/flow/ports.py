@@ -10,7 +10,16 @@ from typing import Protocol
 from retcon.core.adoption import Adoption, Survey
 from retcon.core.evolution import SchemaChange
 from retcon.core.gates import Unique
-from retcon.core.jobs import Job, KeyedRows, MeasureRequest, PublishRequest, Read, StagedWave, WaveTarget
+from retcon.core.jobs import (
+    Job,
+    KeyedRows,
+    MeasureRequest,
+    PublishRequest,
+    Read,
+    StagedCommits,
+    StagedWave,
+    WaveTarget,
+)
 from retcon.core.measures import TableMeasures
 from retcon.core.models import Model
 from retcon.core.plans import Plan
@@ -48,6 +57,7 @@ class Tables(Protocol):
     def buckets_of(self, name: str, column: str, number: int, texts: Sequence[str]) -> frozenset[int] | None: ...
     def commits_after(self, name: str, snapshot_id: int | None) -> list[str]: ...
     def head(self, name: str, branch: str) -> int | None: ...
+    def staged(self, name: str, branch: str, since: int | None) -> StagedCommits | None: ...
     def find_wave(self, target: WaveTarget, slices: SliceSet, by: str | None) -> StagedWave | None: ...
     def drop_branch(self, name: str, branch: str) -> bool: ...
     def drop_unwritten(self, name: str, uuid: str) -> bool: ...

@@ -30,7 +30,7 @@ from retcon.core.models import Model
 from retcon.core.plans import PlannedModel
 from retcon.core.runs import Judged, ProvenSlice, ProvingBegan, Run, RunTable
 from retcon.core.slices import Buckets, Slice, SliceSet
-from retcon.errors import Refused
+from retcon.flow.branches import require_own_branch
 from retcon.flow.context import Context, job_of, keyed_rows
 from retcon.flow.ports import Progress
 from retcon.flow.standing import standing_at
@@ -54,12 +54,18 @@ def prove(run: Run, context: Context) -> Run:
     models = run.plan.models
     proofs: dict[str, _Proof] = {}
     context.watch(Progress(step="prove", done=0, total=len(models)))
-    with ThreadPoolExecutor(max_workers=context.max_active, thread_name_prefix="prove") as pool:
+    pool = ThreadPoolExecutor(max_workers=context.max_active, thread_name_prefix="prove")
+    try:
         under_way = {pool.submit(_prove_model, run, planned, context): planned for planned in models}
         for future in as_completed(under_way):
             name = under_way[future].name
             proofs[name] = future.result()
             context.watch(Progress(step="prove", model=name, done=len(proofs), total=len(models)))
+    except KeyboardInterrupt:
+        context.warehouse.interrupt()
+        raise
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
     of_inputs = [v.verdict for v in context.ledger.verdicts(run.id) if v.verdict.kind == VALID]
     in_order = [(planned.name, proofs[planned.name]) for planned in models]
     return context.record(
@@ -87,13 +93,6 @@ def _prove_model(run: Run, planned: PlannedModel, context: Context) -> _Proof:
 
 def _request(run: Run, planned: PlannedModel, context: Context) -> MeasureRequest:
     model = context.model(planned)
-    head = context.tables.head(planned.name, run.plan.branch)
-    if head is None:
-        raise Refused(
-            f"branch {run.plan.branch} of {planned.name} is gone",
-            state="what was staged there is lost; production is untouched",
-            next=f"somebody dropped it: `retcon cancel {run.id}`, then plan again",
-        )
     metrics = metrics_of(model.gates)
     base = run.tables[planned.name].base_snapshot
     return MeasureRequest(
@@ -102,7 +101,7 @@ def _request(run: Run, planned: PlannedModel, context: Context) -> MeasureReques
         slices=planned.slices,
         metrics=metrics,
         not_null=not_null_columns(model.gates),
-        staged=head,
+        staged=require_own_branch(run, planned, context),
         production=base,
         known=_known(planned, base, metrics, context) if base is not None else {},
     )

@@ -62,7 +62,10 @@ def publish_request(run: Run, planned: PlannedModel) -> PublishRequest:
 
 def _prepare(run: Run, planned: PlannedModel, context: Context) -> PointerSwap:
     _require_unmoved(run, planned, context)
-    return context.warehouse.prepare_publish(publish_request(run, planned))
+    swap = context.warehouse.prepare_publish(publish_request(run, planned))
+    # What others read of it inside the run isn't for Iceberg to check; what lands after this look fails the swap.
+    _require_unmoved(run, planned, context)
+    return swap
 
 
 def _require_unmoved(run: Run, planned: PlannedModel, context: Context) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from time import monotonic
 
+from retcon.core.adoption import require_adopted
 from retcon.core.evolution import SchemaChange, comments_for
 from retcon.core.jobs import Job, StagedWave
 from retcon.core.models import Order
@@ -26,13 +27,15 @@ from retcon.core.runs import (
     WaveStaged,
     WaveState,
 )
-from retcon.core.schemas import opened_changes, require_same_hashes
+from retcon.core.schemas import opened_changes, require_aligned, require_same_hashes
 from retcon.core.slices import SliceSet
 from retcon.core.tables import Told
 from retcon.errors import Fault, Interrupted, RetconError
+from retcon.flow.branches import require_own_branch
 from retcon.flow.context import Context, job_of, target_of
 from retcon.flow.judge_inputs import judge_inputs
 from retcon.flow.ports import Progress
+from retcon.flow.standing import known_tables
 from retcon.flow.still_fits import require_unchanged_inputs
 
 
@@ -66,6 +69,8 @@ def stage(run: Run, context: Context) -> Run:
     done = {(w.model, w.wave) for w in context.ledger.waves(run.id) if w.state is WaveState.DONE}
     tally = _Tally(run, context, already=sum(len(s) for m, n, s in _waves(run) if (m.name, n) in done))
     own = {planned.name for planned in run.plan.models}
+    for planned in run.plan.models if resuming else ():
+        require_own_branch(run, planned, context)
     for planned in run.plan.models:
         run = judge_inputs(run, (planned,), own, context.snapshots(run), context)
         missing = [(n, s) for p, n, s in _waves(run) if p.name == planned.name and (p.name, n) not in done]
@@ -128,6 +133,10 @@ def _open_table(run: Run, planned: PlannedModel, snapshots: Mapping[str, int | N
     first = SliceSet(planned.slices.grain, planned.slices.ordinals[:1])
     job = job_of(run, planned, first, snapshots, context, "schema")
     facts = context.tables.facts(planned.name)
+    if facts is not None:
+        # As when it was planned: by now it may be another table, or cut otherwise.
+        require_adopted(model, facts, known_tables(context.ledger, model.name), context.project.env_option)
+        require_aligned(model, facts)
     changes: tuple[SchemaChange, ...] = opened_changes(model, facts, context.warehouse.output(job), planned.changes)
     if facts is None:
         context.warehouse.make_table(job, planned.name, run.id)
@@ -271,12 +280,12 @@ def _evidence(context: Context, wave: _Wave, scanned: Mapping[str, int] | None) 
     evidence: dict[str, ScanEvidence] = {}
     for read in wave.job.reads.values():
         held = context.contents_of(read)
-        if held.told is not Told.ROWS:
-            continue  # Spark's metrics don't say which of them a scan of files was of
+        if held.told is not Told.ROWS or read.table not in scanned:
+            continue  # Spark's metrics don't say which of them a scan of files was of, or came too late
         before = evidence.get(read.table)
         evidence[read.table] = ScanEvidence(
             input=read.table,
-            scanned_files=scanned.get(read.table, 0),
+            scanned_files=scanned[read.table],
             scope_files=held.of(read.slices).files + (before.scope_files if before else 0),
             table_files=held.of(None).files + (before.table_files if before else 0),
         )

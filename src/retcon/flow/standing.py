@@ -5,6 +5,14 @@ from __future__ import annotations
 from retcon.core.runs import PublishedSlice
 from retcon.core.slices import Slice, SliceSet
 from retcon.flow.context import Context
+from retcon.flow.ports import Ledger
+
+
+def known_tables(ledger: Ledger, model: str) -> frozenset[str]:
+    """The uuids of the tables that this model adopted, or last published."""
+    adoption, last = ledger.adoption(model), ledger.last_published((model,)).get(model)
+    adopted = {adoption.uuid} if adoption is not None else set()
+    return frozenset(adopted | ({last.tables[model].uuid} if last is not None else set()))
 
 
 def standing_at(context: Context, model: str, snapshot_id: int | None) -> dict[Slice, PublishedSlice]:

@@ -29,6 +29,7 @@ class SourceTables:
         self._sources = sources
         self.commits_after = catalog.commits_after
         self.head = catalog.head
+        self.staged = catalog.staged
         self.find_wave = catalog.find_wave
         self.drop_branch = catalog.drop_branch
         self.drop_unwritten = catalog.drop_unwritten

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -40,7 +41,7 @@ def read_foreign(spark: SparkSession, source: Source, version: int | None, mark:
             return (reader.option("customSchema", columns) if columns else reader).load()
         reader = reader.schema(columns) if columns else reader
         # Said outright, since a cluster's default file system may be another one.
-        frame = reader.load(f"file://{source.local_path}" if source.local_path is not None else source.path)
+        frame = reader.load(local_uri(source.local_path) if source.local_path is not None else source.path)
         return _tagged(frame, mark) if source.format == DELTA else frame
     except (AnalysisException, ParseException) as error:
         raise Refused(
@@ -55,6 +56,11 @@ def read_foreign(spark: SparkSession, source: Source, version: int | None, mark:
             next=f"is it there and does it answer? check `sources.{source.name}` in retcon.yaml, then apply again",
             retryable=True,
         ) from None
+
+
+def local_uri(path: str) -> str:
+    """A path of this machine as Spark reads it: not percent-encoded, and without meaning in it."""
+    return "file://" + re.sub(r"([*?\[\]{}\\])", r"\\\1", path)
 
 
 def _without_secrets(error: BaseException, source: Source) -> str:

@@ -30,7 +30,7 @@ from pyiceberg.types import (
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from retcon.core.adoption import SpecInUse, Survey
-from retcon.core.jobs import StagedWave, WaveTarget
+from retcon.core.jobs import StagedCommits, StagedWave, WaveTarget
 from retcon.core.projects import Catalog
 from retcon.core.runs import StagedSlice
 from retcon.core.slices import Cut, SliceSet
@@ -227,6 +227,19 @@ class IcebergMetadata:
         table = self._load(name)
         ref = table.metadata.refs.get(branch) if table is not None else None
         return ref.snapshot_id if ref is not None else None
+
+    def staged(self, name: str, branch: str, since: int | None) -> StagedCommits | None:
+        """The commits on a branch since it was opened at this snapshot; None where there is no such branch."""
+        table = self._load(name)
+        ref = table.metadata.refs.get(branch) if table is not None else None
+        if table is None or ref is None:
+            return None
+        found = list(_back_to(table, ref.snapshot_id, since))
+        commits = [snapshot for snapshot in found if snapshot is not None]
+        if since is None and commits and _is_empty_beginning(commits[-1]):
+            commits.pop()
+        runs = {snapshot.snapshot_id: _run_of(snapshot) for snapshot in commits}
+        return StagedCommits(head=ref.snapshot_id, runs=runs, reaches_base=None not in found)
 
     def find_wave(self, target: WaveTarget, slices: SliceSet, by: str | None) -> StagedWave | None:
         """What a wave has committed to its run's branch, found by the marks in the snapshot's summary."""
@@ -463,6 +476,12 @@ def _versions(table: Table) -> tuple[SchemaVersion, ...]:
         version = SchemaVersion(snapshot_id=None, at=None, run=run, columns=_columns(table.schema()))
         found.append((None, version))
     return tuple(version for _, version in found)
+
+
+def _is_empty_beginning(snapshot: Snapshot) -> bool:
+    """Iceberg makes one where a branch is opened on a table without snapshots."""
+    summary = snapshot.summary
+    return snapshot.parent_snapshot_id is None and summary is not None and "added-data-files" not in summary
 
 
 def _run_of(snapshot: Snapshot) -> str | None:

@@ -37,6 +37,8 @@ class Publishing:
         _require_same_table(table, request)
         files = self._staged_files(table, request)
         transaction = table.newTransaction()
+        # Opening it looks at the table anew: what was checked before may have changed while files were looked for.
+        _require_same_table(table, request)
         overwrite = transaction.newOverwrite()
         # One expression for all slices: a second filter would be removed by but not validated.
         rows = self._expression(table, request)
@@ -64,16 +66,17 @@ class Publishing:
     def prepare_rollback(self, request: PublishRequest) -> PointerSwap:
         """Main back to where it was before the publish; where it had nothing, the slices are emptied."""
         table = self._staging.iceberg(request.table.table)
+        transaction = table.newTransaction()
         # Columns that were added since are no hindrance: the old files lack them, and they read as NULL.
         _require_same_table(table, replace(request, table=replace(request.table, schema_id=table.schema().schemaId())))
-        current = table.currentSnapshot()
+        # Of the state that the transaction starts from: opening it looked at the table anew.
+        current = transaction.startMetadata().currentSnapshot()
         if current is None or current.snapshotId() != request.table.published_snapshot:
             raise Conflict(
                 f"something landed in {request.table.table} after the publish",
                 state="nothing was rolled back",
                 next=f"`retcon rollback {request.run} --reason …` again lists what it was",
             )
-        transaction = table.newTransaction()
         before = current.parentId()
         try:
             if before is None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -17,7 +16,7 @@ from retcon.core.queries import patched, quoted, quoted_name, text_literal
 from retcon.core.schemas import TIME_TYPES
 from retcon.core.slices import Grain
 from retcon.errors import Refused
-from retcon.lakehouse.foreign_reads import MARK, has_mark, leaves_of, read_foreign
+from retcon.lakehouse.foreign_reads import MARK, has_mark, leaves_of, local_uri, read_foreign
 from retcon.lakehouse.predicates import slice_predicate
 from retcon.lakehouse.python_models import ProjectCode, call_function, register_udfs
 from retcon.lakehouse.sessions import first_line
@@ -71,7 +70,7 @@ class ScopedReads:
             among = f"{value} IN ({listed})"
             return frame.filter(f"NOT coalesce({among}, false)" if others else among)
         reader = self._spark.read.option(MARK, mark).schema("k STRING").option("mode", "FAILFAST")
-        keys = reader.json(_local(keyed.path)).select(F.expr(f"CAST(k AS {keyed.type})").alias(_KEY))
+        keys = reader.json(local_uri(keyed.path)).select(F.expr(f"CAST(k AS {keyed.type})").alias(_KEY))
         return frame.join(keys, F.expr(f"{value} = {_KEY}"), "left_anti" if others else "left_semi")
 
     def compute(self, job: Job) -> DataFrame:
@@ -128,11 +127,6 @@ class ScopedReads:
                 next="name another column as this input's `time`, or leave it out to read the table whole",
             )
         return kind
-
-
-def _local(path: str) -> str:
-    """A path of this machine as Spark reads it: not percent-encoded, and without meaning in it."""
-    return "file://" + re.sub(r"([*?\[\]{}\\])", r"\\\1", path)
 
 
 def type_of(frame: DataFrame, column: str | None) -> str | None:

@@ -51,6 +51,8 @@ def state_after(run: Run, event: Event, verdicts: Sequence[RecordedVerdict]) -> 
         case ApplyBegan():
             to = run.state
         case TablesOpened():
+            if run.tables:
+                raise Refused(f"run {run.id} has its tables open already", next=f"`retcon show {run.id}`")
             to = RunState.STAGING
         case InputsJudged():
             _require_state(run, "told of its inputs", RunState.PLANNED, RunState.STAGING, RunState.PAUSED)
@@ -96,7 +98,7 @@ def state_after(run: Run, event: Event, verdicts: Sequence[RecordedVerdict]) -> 
 
 def proof_lapses(state: RunState, event: Event) -> bool:
     """Does what was measured and judged so far, overrides included, no longer hold?"""
-    if isinstance(event, TablesOpened | WaveStaged | WaveFailed):
+    if isinstance(event, WaveStaged | WaveFailed):
         return state is not RunState.STAGING
     return isinstance(event, Resumed | ProvingBegan)
 
