@@ -11,8 +11,9 @@ from urllib.parse import urlsplit
 import pytest
 
 from retcon.core.runs import RunState
-from retcon.errors import BadArguments, GatesFailed, Refused, RetconError
+from retcon.errors import BadArguments, Conflict, GatesFailed, Refused, RetconError
 from retcon.flow.apply import Override, Until
+from retcon.flow.publish import publish_request
 from tests.shops import Meddling, Shop
 
 pytestmark = pytest.mark.spark
@@ -142,6 +143,17 @@ def test_an_unknown_column_is_refused_with_the_file_and_a_suggestion(shop: Shop)
     assert "customer" in error.value.next + error.value.message
 
 
+TRAILING = """\
+/* retcon
+slices: {by: d, every: day}
+inputs:
+  mart.orders_usd: {time: order_date, lookback: 2}
+*/
+SELECT d, n, sum(n) OVER (ORDER BY d ROWS BETWEEN 2 PRECEDING AND CURRENT ROW) AS n3
+FROM (SELECT order_date AS d, count(*) AS n FROM mart.orders_usd GROUP BY order_date)
+"""
+
+
 def break_the_branch(shop: Shop, branch: str) -> None:
     shop.sql(f"INSERT INTO mart.orders_usd.branch_{branch} VALUES (1, DATE '2026-01-02', 'USD', 'x', 1.0)")
 
@@ -193,6 +205,58 @@ def test_what_changed_since_it_was_proven_is_found_before_publishing(shop: Shop,
     with pytest.raises(Refused, match=message):
         shop.apply(plan)
     assert (shop.files("mart.orders_usd"), shop.files("mart.revenue")) == before
+
+
+def move_the_branch_back(shop: Shop, branch: str) -> None:
+    (head,) = shop.sql("SELECT snapshot_id FROM mart.orders_usd.refs WHERE name = 'main'")
+    shop.sql(f"ALTER TABLE mart.orders_usd REPLACE BRANCH {branch} AS OF VERSION {head[0]}")
+
+
+@pytest.mark.parametrize(
+    ("sabotage", "message"),
+    [
+        (break_the_branch, r"branch .* was written by somebody else"),
+        (drop_the_branch, r"branch .* is gone"),
+        (move_the_branch_back, r"branch .* lacks wave 1, which was staged"),
+    ],
+)
+def test_what_isnt_the_runs_own_work_is_never_proven(shop: Shop, sabotage: Any, message: str) -> None:
+    shop.open_doors()
+    shop.backfill()
+    plan = shop.plan("mart.orders_usd", start="2026-01-02", end="2026-01-03")
+    shop.apply(plan, until=Until.STAGED)
+    sabotage(shop, plan.branch)
+    before = shop.files("mart.orders_usd"), shop.files("mart.revenue")
+    with pytest.raises(Refused, match=message):
+        shop.apply(plan)
+    assert (shop.files("mart.orders_usd"), shop.files("mart.revenue")) == before
+
+
+def test_what_is_read_inside_a_run_may_not_change_until_the_very_swap(shop: Shop) -> None:
+    shop.open_doors()
+    shop.write("mart.trailing", TRAILING)
+    shop.backfill("+mart.trailing", allow_missing_source=True)
+
+    def land(real: Any, request: Any) -> Any:
+        swap = real(request)
+        if request.table.table == "mart.orders_usd":
+            shop.sql("INSERT INTO mart.orders_usd VALUES (999, DATE '2026-01-04', 'USD', 'x', 1.0)")
+        return swap
+
+    # The sixth reads the fourth and fifth, which the run doesn't write.
+    plan = shop.plan("mart.orders_usd", start="2026-01-06", end="2026-01-06")
+    assert plan.model("mart.trailing") is not None
+    warehouse = Meddling(shop.workspace.warehouse, "prepare_publish", land)
+    with pytest.raises(Conflict, match=r"mart\.orders_usd: 2026-01-04 changed by others since this run began"):
+        shop.apply(plan, warehouse=warehouse)
+
+
+def test_a_rollback_is_never_prepared_over_what_landed_later(shop: Shop) -> None:
+    shop.open_doors()
+    run = shop.backfill("mart.orders_usd")
+    shop.sql("INSERT INTO mart.orders_usd VALUES (999, DATE '2026-01-04', 'USD', 'x', 1.0)")
+    with pytest.raises(Conflict, match=r"something landed in mart\.orders_usd after the publish"):
+        shop.workspace.warehouse.prepare_rollback(publish_request(run, run.plan.models[0]))
 
 
 def test_a_rollback_is_possible_until_the_retention_ends(shop: Shop) -> None:

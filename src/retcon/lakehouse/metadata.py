@@ -480,8 +480,8 @@ def _versions(table: Table) -> tuple[SchemaVersion, ...]:
 
 def _is_empty_beginning(snapshot: Snapshot) -> bool:
     """Iceberg makes one where a branch is opened on a table without snapshots."""
-    summary = snapshot.summary
-    return snapshot.parent_snapshot_id is None and summary is not None and "added-data-files" not in summary
+    added = None if snapshot.summary is None else snapshot.summary.additional_properties.get("added-data-files")
+    return snapshot.parent_snapshot_id is None and not int(added or 0)
 
 
 def _run_of(snapshot: Snapshot) -> str | None:
