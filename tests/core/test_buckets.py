@@ -113,5 +113,13 @@ def test_the_same_buckets_of_another_type_are_refused(kind: str, fits: bool) -> 
     require_same_hashes(model, {**tables, "raw.s": facts("raw.s", (("id", kind),), by=(("id", "bucket[8]"),))})
 
 
+def test_keys_that_a_join_finds_equal_are_in_one_bucket_or_refused() -> None:
+    model = bucketed("m.a", "raw.s")
+    own = facts("m.a", (("id", "string"),), by=(("id", "bucket[4]"),))
+    require_same_hashes(model, {"m.a": own, "raw.s": facts("raw.s", (("id", "string"),))})
+    with pytest.raises(Refused, match=r"its id is string, and raw\.s\.id is bigint"):
+        require_same_hashes(model, {"m.a": own, "raw.s": facts("raw.s", (("id", "bigint"),))})
+
+
 def test_days_stay_days() -> None:
     assert cut_of("day") is DAY

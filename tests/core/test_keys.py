@@ -12,7 +12,7 @@ from retcon.core.notes import keys_notes
 from retcon.core.planning import Scope, narrowed_to
 from retcon.core.queries import Entity
 from retcon.errors import BadArguments
-from tests.core.examples import a_graph, a_model, an_input, days
+from tests.core.examples import a_graph, a_model, an_input, days, facts
 
 KEPT = Entity(columns=frozenset({"id"}))
 OWN = replace(an_input("m.b", key="id"), lookback=1, is_own=True)
@@ -87,3 +87,25 @@ def test_keys_are_listed_by_their_column() -> None:
 )
 def test_a_text_that_is_no_number_is_no_key_of_a_column_of_numbers(text: str, kind: str, fits: bool) -> None:
     assert is_value_of(text, kind) is fits
+
+
+@pytest.mark.parametrize(
+    ("own", "of_input", "is_told"),
+    [
+        ("string", "string", True),
+        ("bigint", "int", True),
+        ("bigint", "string", True),
+        ("int", "decimal(10,0)", True),
+        ("string", "bigint", False),
+        ("bigint", "decimal(10,2)", False),
+        ("date", "timestamp", False),
+    ],
+)
+def test_keys_whose_texts_may_differ_where_a_join_finds_them_equal_widen_the_scope(
+    own: str, of_input: str, is_told: bool
+) -> None:
+    graph = a_graph(carrying("m.a", "raw.s"))
+    tables = {"m.a": facts("m.a", (("id", own),)), "raw.s": facts("raw.s", (("id", of_input),))}
+    scope = narrowed_to("id", scope_of("m.a"), graph, tables)
+    assert (scope.keyed == {"m.a"}) is is_told
+    assert is_told or scope.widened["m.a"] == f"its id is {own}, and raw.s has it as {of_input}"

@@ -11,11 +11,13 @@ from pyiceberg.transforms import DayTransform, IdentityTransform, MonthTransform
 from pyiceberg.typedef import Record
 from pyiceberg.types import TimestampType
 
+from retcon.core.plans import Plan
 from retcon.core.slices import Grain
 from retcon.errors import BadArguments, Refused
 from retcon.flow.adopt import Adopted
 from tests.flow.workshops import Workshop, scope
 from tests.lakehouse.lakes import days, entry
+from tests.ledger.examples import published_run
 
 
 @pytest.fixture
@@ -169,3 +171,25 @@ def _cut_by_day(lake: Any) -> None:
     with lake.table("mart.a").update_spec() as change:
         change.remove_field("d_cut")
         change.add_field("d", IdentityTransform(), "by_day")
+
+
+def test_a_table_that_others_made_again_under_a_published_name_is_theirs(workshop: Workshop) -> None:
+    workshop.lake.by_day("mart.a", "2026-01-01..2026-01-05", number="n")
+    adopt(workshop)
+    workshop.lake.catalog.drop_table("mart.a")
+    workshop.lake.by_day("mart.a", "2026-01-01..2026-01-05", number="n")
+    # Under this name something was published, but that was another table.
+    published_run(workshop.ledger, adopted_plan(workshop))
+    with pytest.raises(Refused, match="retcon neither made nor published"):
+        workshop.plan("mart.a", start="2026-01-03", end="2026-01-04")
+    assert adopt(workshop).adoption.slices == days("2026-01-01..2026-01-05")
+    assert workshop.plan("mart.a", start="2026-01-03", end="2026-01-04")
+
+
+def adopted_plan(workshop: Workshop) -> Plan:
+    """A plan of the model, made while there is no table in its way."""
+    name = workshop.lake.catalog.load_table("mart.a").metadata_location
+    workshop.lake.catalog.drop_table("mart.a")
+    plan = workshop.plan("mart.a", start="2026-01-03", end="2026-01-04")
+    workshop.lake.catalog.register_table("mart.a", name)
+    return plan

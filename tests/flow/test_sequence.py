@@ -8,12 +8,13 @@ from threading import Lock
 from typing import Any
 
 import pytest
+from pyiceberg.transforms import IdentityTransform
 
 from retcon.core.jobs import Job, WaveTarget
 from retcon.core.plans import Plan
 from retcon.core.runs import Run, RunState, WaveState
 from retcon.core.tables import Column
-from retcon.errors import Fault
+from retcon.errors import Fault, Refused
 from retcon.flow.apply import Until, apply, open_run
 from retcon.flow.context import Context
 from tests.flow.workshops import Workshop
@@ -112,3 +113,38 @@ def test_a_sequential_model_that_doesnt_read_itself_runs_one_wave_after_the_othe
     plan = workshop.plan("mart.total", start="2026-01-03", wave=1)
     assert staged(workshop, plan, writing).state is RunState.STAGED
     assert [label for label, _, _ in writing.staged] == [f"2026-01-0{day}" for day in range(3, 10)]
+
+
+def test_a_table_that_became_another_since_the_plan_is_left_alone(workshop: Workshop) -> None:
+    workshop.model("mart.total", keys="replay: {order: sequential}")
+    plan = workshop.plan("mart.total", start="2026-01-03")
+    workshop.lake.catalog.drop_table("mart.total")
+    workshop.lake.by_day("mart.total", "2026-01-01..2026-01-02", number="n")
+    writing = Writing(workshop)
+    with pytest.raises(Refused, match="retcon neither made nor published"):
+        staged(workshop, plan, writing)
+    assert not writing.staged
+
+
+def test_a_table_that_was_partitioned_otherwise_since_the_plan_is_left_alone(workshop: Workshop) -> None:
+    plan = workshop.plan("mart.total", start="2026-01-03")
+    with workshop.lake.table("mart.total").update_spec() as spec:
+        spec.add_field("n", IdentityTransform())
+    writing = Writing(workshop)
+    with pytest.raises(Refused, match=r"mart\.total: the table is partitioned by"):
+        staged(workshop, plan, writing)
+    assert not writing.staged
+
+
+def test_a_branch_that_lost_a_wave_isnt_gone_on_with(workshop: Workshop) -> None:
+    plan = workshop.plan("mart.total", start="2026-01-03")
+    base = workshop.lake.current("mart.total")
+    with pytest.raises(Fault):
+        staged(workshop, plan, Writing(workshop, fail_at="2026-01-06"))
+    table = workshop.lake.table("mart.total")
+    table.manage_snapshots().remove_branch(plan.branch).commit()
+    table.manage_snapshots().create_branch(base, plan.branch).commit()
+    again = Writing(workshop)
+    with pytest.raises(Refused, match="lacks wave 1, which was staged"):
+        staged(workshop, plan, again)
+    assert not again.staged
