@@ -238,6 +238,7 @@ class Workspace:
         from retcon import __version__
         from retcon.flow.context import Context
         from retcon.lakehouse.jars import versions
+        from retcon.processes import is_gone, this_process
 
         return Context(
             project=project or self.project,
@@ -247,6 +248,8 @@ class Workspace:
             clock=self.clock,
             who=self.who,
             watch=watch,
+            driver=this_process(self.who),
+            is_gone=is_gone,
             max_active=max_active,
             versions={"retcon": __version__, **versions()},
         )

@@ -20,6 +20,7 @@ from retcon.flow.context import Context
 from retcon.flow.publish import publish
 from retcon.flow.rollback import Undone, roll_back
 from retcon.ledger.store import SqlLedger
+from retcon.processes import is_gone, this_process
 from tests.flow.workshops import Workshop
 from tests.ledger.examples import Driver, all_staged, judged, named
 from tests.ledger.examples import published as all_published
@@ -55,7 +56,7 @@ def workshop(tmp_path: Path) -> Workshop:
 
 def context_of(workshop: Workshop, warehouse: Swaps) -> Context:
     w = workshop.workspace
-    parts: dict[str, Any] = {"warehouse": warehouse}
+    parts: dict[str, Any] = {"warehouse": warehouse, "driver": this_process("ada"), "is_gone": is_gone}
     return Context(
         project=w.project, ledger=w.ledger, tables=w.tables, clock=w.clock, who="ada", watch=lambda _: None, **parts
     )

@@ -17,6 +17,7 @@ from retcon.core.tables import Column
 from retcon.errors import Fault, Refused
 from retcon.flow.apply import Until, apply, open_run
 from retcon.flow.context import Context
+from retcon.processes import is_gone, this_process
 from tests.flow.workshops import Workshop
 
 TOTAL = "SELECT :start_date AS d, sum(n) AS n FROM (SELECT n FROM raw.s UNION ALL SELECT n FROM mart.total)"
@@ -76,7 +77,9 @@ def workshop(tmp_path: Path) -> Workshop:
 
 def staged(workshop: Workshop, plan: Plan, writing: Writing) -> Run:
     w = workshop.workspace
-    parts: dict[str, Any] = {"warehouse": writing, "max_active": 4}
+    parts: dict[str, Any] = {
+        "warehouse": writing, "max_active": 4, "driver": this_process("ada"), "is_gone": is_gone,
+    }  # fmt: skip
     context = Context(
         project=w.project, ledger=w.ledger, tables=w.tables, clock=w.clock, who="ada", watch=lambda _: None, **parts
     )

@@ -253,6 +253,13 @@ class Driver:
         return self.at
 
 
+def a_publishing_run(ledger: SqlLedger, run: str = "run_a", *, models: tuple[str, ...] = (FCT,)) -> Driver:
+    """A run that only waits for its swap."""
+    driver = Driver(ledger, a_plan(run, models=models, days=2))
+    driver.begin_publish()
+    return driver
+
+
 def published_run(
     ledger: SqlLedger, plan: Plan, *, at: datetime = NOON, checksum: str = "sum", empty: Collection[str] = ()
 ) -> Driver:

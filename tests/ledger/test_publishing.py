@@ -24,6 +24,7 @@ from tests.ledger.examples import (
     NOON,
     Driver,
     a_plan,
+    a_publishing_run,
     opened,
     published,
     published_run,
@@ -32,12 +33,6 @@ from tests.ledger.examples import (
 )
 
 S = RunState
-
-
-def a_publishing_run(ledger: SqlLedger, run: str = "run_a", *, models: tuple[str, ...] = (FCT,)) -> Driver:
-    driver = Driver(ledger, a_plan(run, models=models, days=2))
-    driver.begin_publish()
-    return driver
 
 
 def test_a_publish_moves_every_pointer_and_records_what_was_consumed(ledger: SqlLedger, database: Database) -> None:

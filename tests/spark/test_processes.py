@@ -14,6 +14,7 @@ import pytest
 
 from retcon.cli.main import run
 from retcon.core.plans import Plan
+from retcon.errors import Conflict
 from tests.shops import Shop
 
 pytestmark = pytest.mark.spark
@@ -36,7 +37,10 @@ def planned(shop: Shop) -> Plan:
     return plan
 
 
-def test_control_c_pauses_says_what_is_staged_and_apply_goes_on(shop: Shop) -> None:
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGKILL])
+def test_a_run_that_is_paused_or_killed_is_gone_on_with_and_until_then_nobody_else_runs_it(
+    shop: Shop, sent: signal.Signals
+) -> None:
     shop.open_doors()
     plan = planned(shop)
     process = start(shop, "apply", plan.id, "--max-active", "1")
@@ -46,14 +50,17 @@ def test_control_c_pauses_says_what_is_staged_and_apply_goes_on(shop: Shop) -> N
         said.append(line)
         if "staging" in line and "/8 slices" in line and "0/8" not in line:
             break
-    process.send_signal(signal.SIGINT)
+    with pytest.raises(Conflict, match=rf"is being run by .* \(process {process.pid}\)"):
+        shop.apply(plan)
+    process.send_signal(sent)
     out, err = process.communicate(timeout=120)
     told = "".join(said) + err
-    assert process.returncode == 130, told
-    assert "of 8 slices are staged" in told
-    assert "production is untouched" in told
-    assert f"retcon apply {plan.id}" in told
-    assert "Traceback" not in told + out
+    if sent is signal.SIGINT:
+        assert process.returncode == 130, told
+        assert "of 8 slices are staged" in told
+        assert "production is untouched" in told
+        assert f"retcon apply {plan.id}" in told
+        assert "Traceback" not in told + out
     assert not shop.production("mart.orders_usd")
 
     again = start(shop, "apply", plan.id, "--json")

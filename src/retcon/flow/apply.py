@@ -11,6 +11,7 @@ from retcon.core.projects import Project
 from retcon.core.runs import ApplyBegan, GateOverridden, Paused, Run, RunOpened, RunState
 from retcon.errors import BadArguments, GatesFailed, Interrupted, Refused
 from retcon.flow.context import Context
+from retcon.flow.driving import driving
 from retcon.flow.ports import Clock, Ledger, Tables
 from retcon.flow.prove import prove
 from retcon.flow.publish import publish
@@ -65,10 +66,19 @@ def apply(run: Run, context: Context, *, until: Until = Until.PUBLISHED, overrid
     given = override or Override()
     if given.gates and not given.reason.strip():
         raise BadArguments("an override needs a reason", next='pass --reason "why this is right all the same"')
-    if run.state is not RunState.PUBLISHED and not run.state.is_final:
-        run = context.record(run, _began(context, until, given))
+    if run.state is RunState.PUBLISHED or run.state.is_final:
+        return run
+    with driving(run, context):
+        # Another process may have brought it further before this one got its turn.
+        return _drive(context.ledger.run(run.id) or run, context, until, given)
+
+
+def _drive(run: Run, context: Context, until: Until, override: Override) -> Run:
+    if run.state is RunState.PUBLISHED or run.state.is_final:
+        return run
+    run = context.record(run, _began(context, until, override))
     try:
-        return _go_on(run, context, until, given)
+        return _go_on(run, context, until, override)
     except KeyboardInterrupt:
         standing = context.ledger.run(run.id) or run
         if standing.state not in (RunState.PUBLISHING, RunState.PUBLISHED):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
 
 from retcon.core.jobs import Job, KeyedRows, Read, WaveTarget
 from retcon.core.keys import keys_file
+from retcon.core.leases import Driver
 from retcon.core.models import Input, Model, Strategy
 from retcon.core.plans import PlannedInput, PlannedModel
 from retcon.core.projects import Project
@@ -30,6 +31,11 @@ class Context:
     clock: Clock
     who: str
     watch: Watch
+    driver: Driver
+    is_gone: Callable[[Driver], bool]
+    """Did a process of this machine end?"""
+    fence: int | None = None
+    """The token of the lease that this process holds."""
     max_active: int = 2
     versions: Mapping[str, str] = field(default_factory=dict)
     """Of what computes: recorded with the run."""
@@ -37,7 +43,7 @@ class Context:
 
     def record(self, run: Run, event: Event) -> Run:
         """Append an event to the run's record."""
-        return self.ledger.record(run.id, event, at=self.clock(), who=self.who)
+        return self.ledger.record(run.id, event, at=self.clock(), who=self.who, fence=self.fence)
 
     def model(self, planned: PlannedModel) -> Model:
         return self.project.graph.model(planned.name)

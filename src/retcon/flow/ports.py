@@ -20,6 +20,7 @@ from retcon.core.jobs import (
     StagedWave,
     WaveTarget,
 )
+from retcon.core.leases import Driver, Lease
 from retcon.core.measures import TableMeasures
 from retcon.core.models import Model
 from retcon.core.plans import Plan
@@ -108,9 +109,19 @@ class Ledger(Protocol):
     def adopt(self, adoption: Adoption) -> None: ...
     def bring_up_to_date(self) -> None: ...
     def open_run(self, plan: Plan, opened: RunOpened, *, at: datetime, who: str) -> Run: ...
-    def record(self, run_id: str, event: Event, *, at: datetime, who: str) -> Run: ...
+    def lease(self, run_id: str) -> Lease | None: ...
+    def take_lease(self, run_id: str, driver: Driver, *, over: int | None, seconds: float) -> int | None: ...
+    def renew_lease(self, run_id: str, token: int, *, seconds: float) -> bool: ...
+    def record(self, run_id: str, event: Event, *, at: datetime, who: str, fence: int | None = None) -> Run: ...
     def publish(
-        self, run_id: str, event: Published, swaps: Sequence[PointerSwap], *, at: datetime, who: str
+        self,
+        run_id: str,
+        event: Published,
+        swaps: Sequence[PointerSwap],
+        *,
+        at: datetime,
+        who: str,
+        fence: int | None = None,
     ) -> Run: ...
     def roll_back(
         self, run_id: str, event: RolledBack, swaps: Sequence[PointerSwap], *, at: datetime, who: str

@@ -37,7 +37,7 @@ def publish(run: Run, context: Context) -> Run:
         run = context.record(run, PublishBegan(locations={swap.table: swap.new_location for swap in swaps}))
         try:
             event = Published(snapshots={swap.table: swap.snapshot_id for swap in swaps}, consumed=consumed)
-            run = context.ledger.publish(run.id, event, swaps, at=context.clock(), who=context.who)
+            run = context.ledger.publish(run.id, event, swaps, at=context.clock(), who=context.who, fence=context.fence)
         except Conflict as conflict:
             # Somebody committed between preparing and swapping: look again at what it was.
             if attempt == _TRIES:

@@ -22,7 +22,7 @@ from sqlalchemy import (
 from retcon.errors import Refused
 from retcon.ledger.columns import COUNTER, Document, Moment, Words
 
-REVISIONS = ("0001", "0002")
+REVISIONS = ("0001", "0002", "0003")
 """Every revision that this version can bring up to date, oldest first; `migrations/` holds one file for each."""
 
 VERSION_TABLE = "retcon_alembic_version"
@@ -136,6 +136,19 @@ ADOPTIONS = Table(
     Column("who", Words, nullable=False),
     Column("at", Moment, nullable=False),
     Column("reason", Words, nullable=False),
+)
+
+LEASES = Table(
+    "retcon_leases",
+    METADATA,
+    Column("run_id", Words, ForeignKey("retcon_runs.id"), primary_key=True),
+    Column("token", BigInteger, nullable=False),
+    Column("who", Words, nullable=False),
+    Column("host", Words, nullable=False),
+    Column("pid", Integer, nullable=False),
+    Column("began", Words, nullable=False),
+    # Seconds since 1970 by the database's own clock.
+    Column("until", Double, nullable=False),
 )
 
 _VERSION = table(VERSION_TABLE, column("version_num"))

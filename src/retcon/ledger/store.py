@@ -13,6 +13,7 @@ from sqlalchemy import Connection, Engine, insert
 from sqlalchemy.exc import DBAPIError, IntegrityError
 
 from retcon.core.adoption import Adoption
+from retcon.core.leases import Driver, Lease
 from retcon.core.plans import Plan
 from retcon.core.runs import (
     Consumed,
@@ -30,7 +31,7 @@ from retcon.core.runs import (
     Tally,
 )
 from retcon.errors import Refused
-from retcon.ledger import chain, reading
+from retcon.ledger import chain, leases, reading
 from retcon.ledger.chain import Link
 from retcon.ledger.engines import database_file, engine_for, make_file, writing
 from retcon.ledger.faults import fault_of, faults
@@ -184,28 +185,62 @@ class SqlLedger:
 
         return self._write(open_it)
 
-    def record(self, run_id: str, event: Event, *, at: datetime, who: str) -> Run:
+    def lease(self, run_id: str) -> Lease | None:
+        """The lease on a run that hasn't run out."""
+        return self._read(lambda connection: leases.standing(connection, run_id), otherwise=None)
+
+    def take_lease(self, run_id: str, driver: Driver, *, over: int | None, seconds: float) -> int | None:
+        """The token of a new lease; None where a process holds one, other than the one that is taken over from."""
+        with faults(_NOTHING_RECORDED), writing(self._engine).begin() as connection:
+            _required(reading.locked_run(connection, run_id), run_id)
+            held = leases.standing(connection, run_id)
+            if held is not None and held.token != over:
+                return None
+            return leases.take(connection, run_id, driver, seconds=seconds)
+
+    def renew_lease(self, run_id: str, token: int, *, seconds: float) -> bool:
+        """Let a lease end later, or now; False where another process has taken over."""
+        with faults(_NOTHING_RECORDED), writing(self._engine).begin() as connection:
+            return leases.extend(connection, run_id, token, seconds=seconds)
+
+    def record(self, run_id: str, event: Event, *, at: datetime, who: str, fence: int | None = None) -> Run:
         """Write down what happened to a run, and carry it through to all that is asked about runs."""
         if isinstance(event, RunOpened | Published | RolledBack):
             raise ValueError(f"{type(event).__name__} is recorded by a method of its own")
-        return self._write(lambda connection: _written(connection, run_id, event, at=at, who=who))
+        return self._write(lambda connection: _written(connection, run_id, event, fence, at=at, who=who))
 
-    def publish(self, run_id: str, event: Published, swaps: Sequence[PointerSwap], *, at: datetime, who: str) -> Run:
+    def publish(
+        self,
+        run_id: str,
+        event: Published,
+        swaps: Sequence[PointerSwap],
+        *,
+        at: datetime,
+        who: str,
+        fence: int | None = None,
+    ) -> Run:
         """Make a run visible: pointers, consumption and the record in one transaction, all or nothing, once."""
-        return self._swap(run_id, event, swaps, at=at, who=who)
+        return self._swap(run_id, event, swaps, fence, at=at, who=who)
 
     def roll_back(self, run_id: str, event: RolledBack, swaps: Sequence[PointerSwap], *, at: datetime, who: str) -> Run:
         """Undo a publish the way it was made: all or nothing, once."""
-        return self._swap(run_id, event, swaps, at=at, who=who)
+        return self._swap(run_id, event, swaps, None, at=at, who=who)
 
     def _swap(
-        self, run_id: str, event: Published | RolledBack, swaps: Sequence[PointerSwap], *, at: datetime, who: str
+        self,
+        run_id: str,
+        event: Published | RolledBack,
+        swaps: Sequence[PointerSwap],
+        fence: int | None,
+        *,
+        at: datetime,
+        who: str,
     ) -> Run:
         if any(event.snapshots.get(swap.table) != swap.snapshot_id for swap in swaps):
             raise ValueError(f"the record of run {run_id} must name the snapshots that its tables move to")
 
         def swap_and_record(connection: Connection) -> _Written:
-            written = _written(connection, run_id, event, at=at, who=who)
+            written = _written(connection, run_id, event, fence, at=at, who=who)
             # Last, so that other writers of these tables wait as short as can be.
             swap_pointers(connection, self._catalog_name, swaps)
             return written
@@ -243,8 +278,11 @@ class SqlLedger:
             return chain.stands(connection, link)
 
 
-def _written(connection: Connection, run_id: str, event: Event, *, at: datetime, who: str) -> _Written:
+def _written(
+    connection: Connection, run_id: str, event: Event, fence: int | None, *, at: datetime, who: str
+) -> _Written:
     before = _required(reading.locked_run(connection, run_id), run_id)
+    leases.require_fence(connection, run_id, fence)
     link = write_event(connection, before, event, at=at, who=who)
     return _Written(run=_required(reading.run(connection, run_id), run_id), link=link)
 

@@ -1,0 +1,31 @@
+"""Leases: one process drives a run at a time, and one that lost its turn can't publish."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+LEASE_SECONDS = 60.0
+"""After this long without a sign of life, another process may take the run over."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Driver:
+    """A process that drives runs."""
+
+    who: str
+    host: str
+    pid: int
+    began: str
+    """When it started, as its system tells: the numbers of processes are used again. Empty where it doesn't."""
+
+    def __str__(self) -> str:
+        return f"{self.who} on {self.host} (process {self.pid})"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lease:
+    """Who drives a run, and by which token: the ledger takes nothing that comes with an older one."""
+
+    token: int
+    driver: Driver
+    seconds_left: float

@@ -1,0 +1,68 @@
+"""Leases in the ledger: the database's own clock tells when one ends, whatever the clocks of the drivers say."""
+
+from __future__ import annotations
+
+from sqlalchemy import Connection, Row, func, insert, literal_column, select, update
+
+from retcon.core.leases import Driver, Lease
+from retcon.errors import Conflict
+from retcon.ledger.schema import LEASES
+
+
+def standing(connection: Connection, run_id: str) -> Lease | None:
+    """The lease on a run, unless it has run out."""
+    row = _row(connection, run_id)
+    left = row.until - _now(connection) if row is not None else 0.0
+    if row is None or left <= 0:
+        return None
+    return Lease(token=row.token, driver=_driver(row), seconds_left=left)
+
+
+def take(connection: Connection, run_id: str, driver: Driver, *, seconds: float) -> int:
+    """A new lease, whoever held one; the token by which all older ones are refused."""
+    row = _row(connection, run_id)
+    token = 1 if row is None else int(row.token) + 1
+    values = {
+        "token": token,
+        "who": driver.who,
+        "host": driver.host,
+        "pid": driver.pid,
+        "began": driver.began,
+        "until": _now(connection) + seconds,
+    }
+    if row is None:
+        connection.execute(insert(LEASES).values(run_id=run_id, **values))
+    else:
+        connection.execute(update(LEASES).where(LEASES.c.run_id == run_id).values(**values))
+    return token
+
+
+def extend(connection: Connection, run_id: str, token: int, *, seconds: float) -> bool:
+    """Let the lease with this token end so many seconds from now; False where another one was taken since."""
+    held = update(LEASES).where(LEASES.c.run_id == run_id, LEASES.c.token == token)
+    return connection.execute(held.values(until=_now(connection) + seconds)).rowcount == 1
+
+
+def require_fence(connection: Connection, run_id: str, token: int | None) -> None:
+    """Refuse what comes from a driver that another one took over from."""
+    row = _row(connection, run_id) if token is not None else None
+    if row is not None and row.token != token:
+        raise Conflict(
+            f"run {run_id} was taken over by {_driver(row)}",
+            state="nothing was recorded or published by this process",
+            next=f"`retcon status` and `retcon show {run_id}` tell how far it is",
+        )
+
+
+def _row(connection: Connection, run_id: str) -> Row | None:  # type: ignore[type-arg] # of as many columns as the table
+    return connection.execute(select(LEASES).where(LEASES.c.run_id == run_id)).one_or_none()
+
+
+def _driver(row: Row) -> Driver:  # type: ignore[type-arg]
+    return Driver(who=row.who, host=row.host, pid=row.pid, began=row.began)
+
+
+def _now(connection: Connection) -> float:
+    if connection.dialect.name == "sqlite":
+        return float(connection.scalar(select((func.julianday("now") - 2440587.5) * 86400.0)) or 0)
+    return float(connection.scalar(select(func.extract("epoch", literal_column("clock_timestamp()")))) or 0)
