@@ -130,6 +130,8 @@ def _changed_slices(plan: Plan, i: PlannedInput, by: str | None, tables: Tables,
     if snapshot_id == i.snapshot_id:
         return ""
     own = plan.model(i.table)
+    if own is not None and own.beside is not None:
+        return ""  # nothing of the table that is there now is read
     reads = None if i.slices is None else not_made_here(i.slices, own.slices if own is not None else None)
     cut = WHOLE if reads is None else reads.grain
     column = None if reads is None else by
