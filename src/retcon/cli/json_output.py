@@ -266,10 +266,11 @@ def _table(run: Run, model: str) -> Json:
     table = run.tables[model]
     return {
         "table": table.table,
-        "base_snapshot": _id(table.base_snapshot),
+        "base_snapshot": _id(table.snapshot_before),
         "proven_snapshot": _id(table.head),
         "published_snapshot": _id(table.published_snapshot),
         "made": table.made,
+        "beside": None if table.replaces is None else table.replaces.beside,
     }
 
 
