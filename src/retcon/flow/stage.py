@@ -30,12 +30,12 @@ from retcon.core.runs import (
 from retcon.core.schemas import carried_properties, opened_changes, require_same_hashes
 from retcon.core.slices import SliceSet
 from retcon.core.tables import TableFacts, Told
-from retcon.errors import Conflict, Fault, Interrupted, Refused, RetconError
+from retcon.errors import Fault, Interrupted, Refused, RetconError
 from retcon.flow.cancel import drop_staged
 from retcon.flow.context import Context, job_of, target_of
 from retcon.flow.judge_inputs import judge_inputs
-from retcon.flow.ports import Progress
-from retcon.flow.still_fits import require_unchanged_inputs
+from retcon.flow.ports import Progress, Tables
+from retcon.flow.still_fits import require_replaceable, require_unchanged_inputs
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,8 +135,10 @@ def _open_table(run: Run, planned: PlannedModel, snapshots: Mapping[str, int | N
     changes: tuple[SchemaChange, ...] = opened_changes(model, there, output, planned.changes)
     place, facts, properties, replaces = planned.name, there, dict[str, str](), None
     if planned.beside is not None:
-        place, facts, replaces = planned.beside.table, None, _replaced(run, planned, planned.beside, there, context)
-        properties = carried_properties(there, (column.name for column in output)) if there is not None else {}
+        there = require_replaceable(run.id, model.name, planned.beside, there)
+        place, facts = planned.beside.table, None
+        properties = carried_properties(there, (column.name for column in output))
+        replaces = _replaced(run, model.name, planned.beside, there, context.tables)
     if facts is None:
         context.warehouse.make_table(job, place, run.id, properties)
         facts = context.tables.facts(place)
@@ -165,20 +167,16 @@ def _open_table(run: Run, planned: PlannedModel, snapshots: Mapping[str, int | N
     )
 
 
-def _replaced(run: Run, planned: PlannedModel, beside: Beside, there: TableFacts | None, context: Context) -> Replaced:
-    """The table that another will take the place of: still the one that the plan saw, since all of it is replaced."""
-    again = f"`retcon cancel {run.id}`, then `retcon plan --refresh {run.id}` plans it on what is there now"
-    if there is None or there.snapshot_id != beside.instead_of:
-        what = "is gone" if there is None else "was written"
-        raise Conflict(
-            f"{planned.name} {what} since plan {run.id} was made, which builds a table in its place",
+def _replaced(run: Run, model: str, beside: Beside, there: TableFacts, tables: Tables) -> Replaced:
+    """The table that another will take the place of; what a crash left of that one is gone."""
+    # Nothing is staged in it yet, and its inputs may have other columns by now.
+    drop_staged(beside.table, run, tables)
+    if tables.facts(beside.table) is not None:
+        raise Refused(
+            f"{model} can't be built beside: there is a table {beside.table} already",
             state="nothing was staged; production is untouched",
-            next=again,
+            next=f"`retcon plan --refresh {run.id}` plans it under another name",
         )
-    # From before a crash: nothing is staged in it yet, and its inputs may have other columns by now.
-    drop_staged(beside.table, run, context.tables)
-    if context.tables.facts(beside.table) is not None:
-        raise Refused(f"there is a table {beside.table} already", state="nothing was staged", next=again)
     return Replaced(
         beside=beside.table,
         uuid=there.uuid,
