@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from decimal import Decimal, InvalidOperation
 from functools import reduce
@@ -59,7 +59,7 @@ class Measuring:
         fields = _hashed_fields(staged_rows, request.model.volatile)
         shape = shape_of(fields)
         # Production may lack a new column, or have a narrower one: its checksums are of another shape then.
-        old_shape = shape
+        old_shape, untold = shape, list[str]()
         known = {slice: measure for slice, measure in request.known.items() if has_shape(measure.checksum, shape)}
         unknown = SliceSet.of(request.slices.grain, (s.ordinal for s in request.slices if s not in known))
         frames = [_side(staged_rows, _STAGED, fields)]
@@ -68,6 +68,7 @@ class Measuring:
             old_fields = _hashed_fields(old_rows, request.model.volatile)
             old_shape = shape_of(old_fields)
             frames.append(_comparable(_side(old_rows, _PRODUCTION, old_fields), staged_rows))
+            untold = [m.expression for m in request.metrics if not _resolves(m.expression, frames[-1])]
         union = reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), frames)
         scales = [_summed_scale(metric.expression, union) for metric in request.metrics]
         try:
@@ -79,7 +80,8 @@ class Measuring:
                 next="mend the metric or the column names under `gates:`, then `retcon apply` again",
             ) from error
         staged = _collected([row for row in rows if row[_SIDE] == _STAGED], request, scales, shape)
-        production = _collected([row for row in rows if row[_SIDE] == _PRODUCTION], request, scales, old_shape)
+        read = _collected([row for row in rows if row[_SIDE] == _PRODUCTION], request, scales, old_shape)
+        production = _without(read, untold)
         empty = checksum_text(0, 0, 0, shape)
         zero = SliceMeasure(rows=0, checksum=empty, nulls={}, metrics={m.expression: None for m in request.metrics})
         every = {slice: staged.slices.get(slice, zero) for slice in request.slices}
@@ -165,6 +167,25 @@ def _comparable(old: DataFrame, staged: DataFrame) -> DataFrame:
     same = {name for name, kind in kinds.items() if name in kept or kind == now.get(name.lower())}
     widened = {name for name, kind in kinds.items() if may_widen(kind, now.get(name.lower(), ""))}
     return old.drop(*(kinds.keys() - same - widened))
+
+
+def _resolves(metric: str, frame: DataFrame) -> bool:
+    """Has the frame every column that the metric is about?"""
+    try:
+        frame.agg(F.expr(metric))
+    except AnalysisException:
+        return False
+    return True
+
+
+def _without(measures: TableMeasures, metrics: Collection[str]) -> TableMeasures:
+    """The measures without these metrics: counting what isn't there would give 0."""
+
+    def told(values: Mapping[str, Decimal | None]) -> dict[str, Decimal | None]:
+        return {name: None if name in metrics else value for name, value in values.items()}
+
+    slices = {slice: replace(each, metrics=told(each.metrics)) for slice, each in measures.slices.items()}
+    return TableMeasures(slices=slices, totals=told(measures.totals)) if metrics else measures
 
 
 def _table_read(request: MeasureRequest, snapshot: int | None, slices: SliceSet | None) -> Read:
