@@ -6,6 +6,7 @@ from datetime import date
 from typing import Any
 
 import pytest
+from py4j.protocol import Py4JJavaError
 
 from retcon.core.evolution import AddColumn, DropColumn, Repartition, RetypeColumn
 from retcon.core.runs import RunState, TablesOpened
@@ -60,6 +61,13 @@ def built(shop: Shop) -> Shop:
     return shop
 
 
+def opened(shop: Shop, name: str) -> Any:
+    """The table as somebody has it who opened it now."""
+    spark = shop.workspace.spark
+    util = spark._jvm.org.apache.iceberg.spark.Spark3Util  # type: ignore[union-attr]
+    return util.loadIcebergTable(spark._jsparkSession, name)
+
+
 def tables(shop: Shop) -> set[str]:
     return {name for name in shop.workspace.tables.names() if name.startswith("mart.")}
 
@@ -87,8 +95,11 @@ def test_a_table_with_other_columns_and_partitions_takes_the_old_ones_place_and_
     assert (totals.totals["sum(orders)"].old, totals.totals["sum(orders)"].new) == (96, 96)
     assert (totals.totals["sum(size)"].old, totals.totals["count(money)"].old) == (None, None)
 
+    writer = opened(shop, "mart.totals")
     run = shop.apply(plan)
     assert run.state is RunState.PUBLISHED
+    with pytest.raises(Py4JJavaError, match="UUID does not match"):
+        writer.newDelete().deleteFile("no.parquet").commit()
     assert shop.rows("SELECT d, money, orders FROM mart.totals") == shop.rows(
         "SELECT order_date, currency, count(*) FROM raw.orders GROUP BY 1, 2"
     )
@@ -173,14 +184,14 @@ def test_models_that_read_themselves_and_the_whole_table_are_built_beside_too(sh
     )
     shop.write("mart.top", whole)
     shop.backfill("+mart.top")
-    shop.edit("mart.running", "n: bigint", "n: string")
-    shop.edit("mart.running", "o.n + coalesce(p.n, 0) AS n", "CAST(o.n + coalesce(p.n, 0) AS STRING) AS n")
-    shop.edit("mart.top", "max(n) AS n, 'x' AS note", "max(CAST(n AS INT)) AS most")
+    shop.edit("mart.running", "n: bigint", "total: string")
+    shop.edit("mart.running", "o.n + coalesce(p.n, 0) AS n", "CAST(o.n + coalesce(p.total, 0) AS STRING) AS total")
+    shop.edit("mart.top", "max(n) AS n, 'x' AS note", "max(CAST(total AS INT)) AS most")
     run = shop.backfill("mart.running")
     assert {name: table.replaces is not None for name, table in run.tables.items()} == {
         "mart.running": True,
         "mart.top": True,
     }
-    assert shop.sql("SELECT n FROM mart.running WHERE d = DATE '2026-01-08'") == [("96",)]
+    assert shop.sql("SELECT total FROM mart.running WHERE d = DATE '2026-01-08'") == [("96",)]
     assert shop.sql("SELECT * FROM mart.top") == [(96,)]
     assert shop.sql("SELECT min(d) FROM mart.running") == [(date(2026, 1, 1),)]

@@ -40,10 +40,11 @@ def carried_notes(scope: Scope) -> tuple[str, ...]:
     )
 
 
-def beside_notes(planned: PlannedModel, old: Content, graph: Graph, restated: Collection[str]) -> tuple[str, ...]:
+def beside_notes(
+    planned: PlannedModel, beside: str, old: Content, graph: Graph, restated: Collection[str]
+) -> tuple[str, ...]:
     """What it means that a table is built beside a model's own and takes its place."""
     model = graph.models[planned.name]
-    beside = planned.beside.table if planned.beside is not None else ""
     changed = {c.column: c for c in planned.changes if isinstance(c, DropColumn | RetypeColumn)}
     notes = [
         f"{model.name} is built anew as {beside}; with the publish the two change places. It holds these "

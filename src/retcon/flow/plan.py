@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from functools import reduce
@@ -138,7 +138,7 @@ class Planner:
             notes=(
                 *widened_notes(ranges),
                 *carried_notes(scope),
-                *(note for model in models if model.beside is not None for note in self._beside_notes(model, models)),
+                *self._beside_notes(models),
                 *(keys_notes(ask.keys, scope, left_out) if ask.keys is not None else ()),
                 *notes_of(models, graph, interval, world),
             ),
@@ -219,11 +219,14 @@ class Planner:
         start, end = around.edges
         return edge_text(ask.start or start), edge_text(ask.end or end)
 
-    def _beside_notes(self, model: PlannedModel, models: Sequence[PlannedModel]) -> tuple[str, ...]:
-        """What it costs to build a table beside another, and who is left behind."""
-        assert model.beside is not None
-        held = self._tables.contents(model.name, time=None, grain=WHOLE, snapshot_id=model.beside.instead_of)
-        return beside_notes(model, held.of(None), self._project.graph, {each.name for each in models})
+    def _beside_notes(self, models: Sequence[PlannedModel]) -> Iterator[str]:
+        """What it costs to build tables beside others, and who is left behind."""
+        restated = {model.name for model in models}
+        for model in models:
+            if model.beside is not None:
+                snapshot = model.beside.instead_of
+                held = self._tables.contents(model.name, time=None, grain=WHOLE, snapshot_id=snapshot)
+                yield from beside_notes(model, model.beside.table, held.of(None), self._project.graph, restated)
 
     def _world(self, selected: Sequence[str]) -> World:
         """Facts, contents and published slices of every table that the plan could touch."""
@@ -328,8 +331,8 @@ class Planner:
         seen = dict(world.facts)
         for name in planned:
             model = graph.models[name]
-            if model.reads_itself:
-                columns.setdefault(name, tuple(column for column, _ in model.columns))
+            if model.reads_itself and (name not in columns or model.strategy is Strategy.FULL):
+                columns[name] = tuple(column for column, _ in model.columns)
             problems += self._sql.column_problems(model, columns)
             output = self._sql.output_columns(model, columns)
             require_time_columns(model, seen)
