@@ -94,3 +94,19 @@ def test_a_column_of_another_type_is_refused_when_planning_where_columns_tells(r
     refused = retcon("plan", "mart.daily", *REASON)
     assert "mart.daily.most: the query yields decimal(12,2), the table has bigint" in refused.err.replace("\n", " ")
     lake.close()
+
+
+def test_the_plan_says_which_table_is_built_beside_and_why(retcon: Retcon, shop: Path) -> None:
+    (shop / "models" / "mart" / "daily.sql").write_text(MODEL.replace("slices:", "strategy: full\nslices:"))
+    lake = Lake(shop / ".retcon")
+    lake.by_day("mart.daily", "2026-01-01..2026-01-02", properties={"retcon.model": "mart.daily"})
+    plan = retcon("plan", "mart.daily", *REASON, "--json").result["plan"]
+    [model] = plan["models"]
+    assert model["beside"]["table"].startswith("mart.daily__20")
+    assert model["beside"]["instead_of"] == str(lake.current("mart.daily"))
+    assert {"drop": "x", "type": "bigint"} in model["columns"]
+    text = retcon("plan", "mart.daily", *REASON, "--dry-run").out
+    for told in ("Built beside", "mart.daily  as mart.daily__20", "column x (bigint) goes away", "new column most"):
+        assert told in text
+    assert "Columns" not in text
+    lake.close()

@@ -18,7 +18,8 @@ from retcon.cli.views.diffs import diff_view
 from retcon.cli.views.endings import cancelled_view, undone_view
 from retcon.cli.views.plans import guarantee, plan_view
 from retcon.core.evolution import AddColumn
-from retcon.core.plans import Outside
+from retcon.core.plans import Beside, Outside
+from retcon.core.runs import Replaced, RunState
 from retcon.flow.rollback import Undone
 from retcon.flow.tell import DiffReport
 from retcon.wiring import Workspace
@@ -44,6 +45,25 @@ def test_columns_that_were_added_for_a_run_are_told_to_stay(recorded: Records) -
         assert f"columns that were added for it stay, as NULL: {first.name}.tax" in drawn(view)
     assert cancelled_result(run)["columns_kept"] == [f"{first.name}.tax"]
     assert "stay, as NULL" not in drawn(cancelled_view(replace(run, tables={})))
+
+
+def test_a_table_that_was_built_beside_is_told_of_by_name(recorded: Records) -> None:
+    run = recorded().stage(base=None).prove().publish().run
+    first, *rest = run.plan.models
+    name = f"{first.name}__20260122_k3f9"
+    built = replace(first, changes=(AddColumn(column="tax", type=None),), beside=Beside(table=name, instead_of=7))
+    replaced = Replaced(beside=name, uuid="u", schema_id=0, spec_id=0, snapshot_id=7)
+    table = replace(run.tables[first.name], replaces=replaced)
+    run = replace(
+        run,
+        plan=replace(run.plan, models=(built, *rest)),
+        tables={**run.tables, first.name: table},
+        state=RunState.ROLLED_BACK,
+    )
+    text = drawn(undone_view(Undone(run=run, stale=())))
+    assert f"{first.name}: what was undone stays as {name}" in text
+    assert "stay, as NULL" not in text
+    assert f"{rest[0].name}: had no history before" in text
 
 
 def test_a_rollback_lists_who_stands_on_what_was_undone(recorded: Records) -> None:

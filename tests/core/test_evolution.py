@@ -12,6 +12,9 @@ from hypothesis import strategies as st
 from retcon.core.evolution import (
     AddColumn,
     CommentColumn,
+    DropColumn,
+    Repartition,
+    RetypeColumn,
     SchemaChange,
     Step,
     WidenColumn,
@@ -20,14 +23,17 @@ from retcon.core.evolution import (
     change_text,
     changes_for,
     column_history,
+    is_built_beside,
     require_planned,
 )
+from retcon.core.models import Strategy
 from retcon.core.tables import Column, SchemaVersion, TableFacts
 from retcon.core.types import is_same_type, kind_of
 from retcon.errors import Refused
 from tests.core.examples import a_model, facts
 
 MODEL = a_model("mart.m", "raw.s")
+FULL = a_model("mart.m", "raw.s", strategy=Strategy.FULL)
 
 
 def table(**columns: str) -> TableFacts:
@@ -113,6 +119,26 @@ def test_a_column_that_the_query_no_longer_yields_is_refused_with_how_to_keep_or
     assert "the table has x (int, since snapshot 7 of run r1), which the query doesn't yield" in refused.value.message
     assert "CAST(NULL AS int) AS x" in refused.value.next
     assert "DROP COLUMN x" in refused.value.next
+    assert "`strategy: full`" in refused.value.next
+
+
+def test_with_strategy_full_whatever_the_table_cannot_take_is_built_beside() -> None:
+    found = changes_for(FULL, table(x="string", y="int", z="int"), {"d": "date", "x": "LONG", "z": "bigint", "w": None})
+    assert found == (
+        RetypeColumn(column="x", type="string", to="bigint"),
+        DropColumn(column="y", type="int"),
+        WidenColumn(column="z", type="int", to="bigint"),
+        AddColumn(column="w", type=None),
+    )
+    assert [change_text(change) for change in found[:2]] == [
+        "column x: string becomes bigint",
+        "column y (int) goes away",
+    ]
+    assert is_built_beside(found)
+    assert not is_built_beside(found[2:])
+    assert changes_for(FULL, facts("mart.m", [("d", "string")]), {"d": "date"}) == (
+        RetypeColumn(column="d", type="string", to="date"),
+    )
 
 
 def test_a_renamed_column_is_told_as_such() -> None:
@@ -132,7 +158,12 @@ def test_what_the_plan_said_may_be_done_and_nothing_else() -> None:
     planned = (AddColumn(column="tax", type=None), WidenColumn(column="x", type="int", to="bigint"))
     require_planned(MODEL, (AddColumn(column="Tax", type="int"), planned[1]), planned)
     require_planned(MODEL, (), planned)
-    for other in (AddColumn(column="net", type="int"), WidenColumn(column="y", type="int", to="bigint")):
+    for other in (
+        AddColumn(column="net", type="int"),
+        WidenColumn(column="y", type="int", to="bigint"),
+        DropColumn(column="tax", type="int"),
+        RetypeColumn(column="x", type="int", to="bigint"),
+    ):
         with pytest.raises(Refused, match="the plan doesn't say so") as refused:
             require_planned(MODEL, [other], planned)
         assert "`columns:`" in refused.value.next
@@ -146,6 +177,9 @@ NAMES = st.text(min_size=1, max_size=10)
         st.builds(AddColumn, column=NAMES, type=st.none() | NAMES),
         st.builds(WidenColumn, column=NAMES, type=NAMES, to=NAMES),
         st.builds(CommentColumn, column=NAMES, comment=NAMES),
+        st.builds(DropColumn, column=NAMES, type=NAMES),
+        st.builds(RetypeColumn, column=NAMES, type=NAMES, to=NAMES),
+        st.builds(Repartition, partitioning=NAMES, to=NAMES),
     )
 )
 def test_a_change_comes_back_from_its_document(change: SchemaChange) -> None:
@@ -183,6 +217,15 @@ def test_the_way_from_one_type_to_another_is_one_way(old: str, new: str) -> None
     if there:
         with pytest.raises(Refused):
             changes(new, old)
+
+
+@given(TYPES, TYPES)
+def test_with_strategy_full_there_is_a_way_from_every_type_to_every_other(old: str, new: str) -> None:
+    there = changes_for(FULL, table(x=old), {"d": "date", "x": new})
+    try:
+        assert there == changes(old, new)
+    except Refused:
+        assert there == (RetypeColumn(column="x", type=old, to=new),)
 
 
 def test_history_tells_what_became_of_each_column_by_its_id() -> None:

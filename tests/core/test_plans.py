@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from retcon.core.intervals import Interval
 from retcon.core.keys import Keys
 from retcon.core.plans import (
+    Beside,
     Document,
     Origin,
     Outside,
@@ -23,6 +24,7 @@ from retcon.core.plans import (
     PlannedModel,
     Request,
     Role,
+    beside_of,
     branch_of,
     canonical,
     digest,
@@ -86,6 +88,7 @@ def planned_models(draw: st.DrawFn) -> PlannedModel:
         gates=tuple(draw(st.lists(TEXTS, max_size=2))),
         consumers=tuple(draw(st.lists(TEXTS, max_size=2))),
         one_by_one=tuple(draw(st.lists(TEXTS, max_size=1))),
+        beside=draw(st.none() | st.builds(Beside, table=TEXTS, instead_of=st.none() | COUNTS)),
     )
 
 
@@ -248,3 +251,12 @@ def test_canonical_text_is_the_same_for_the_same_content(value: Any) -> None:
     turned = dict(reversed(value.items())) if isinstance(value, dict) else value
     assert canonical(value) == canonical(turned)
     assert json.loads(canonical(value)) == value
+
+
+def test_a_table_that_is_built_beside_is_named_after_model_and_run_and_is_where_the_run_finds_it() -> None:
+    plan = a_plan()
+    name = beside_of(plan.id, "mart.m")
+    assert name == "mart.m__20260102_k3f9"
+    built = replace(plan.models[0], beside=Beside(table=name, instead_of=7))
+    placed = replace(plan, models=(built, *plan.models[1:]))
+    assert [placed.place(table) for table in ("mart.m", "mart.n", "raw.orders")] == [name, "mart.n", "raw.orders"]

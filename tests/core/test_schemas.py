@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from retcon.core.evolution import AddColumn, WidenColumn
-from retcon.core.schemas import opened_changes, planned_changes, require_aligned, require_time_columns
+from retcon.core.evolution import AddColumn, DropColumn, Repartition, WidenColumn
+from retcon.core.models import UNSLICED, Slicing, Strategy
+from retcon.core.schemas import (
+    carried_properties,
+    is_comparable,
+    opened_changes,
+    planned_changes,
+    repartitioned,
+    require_aligned,
+    require_time_columns,
+)
+from retcon.core.slices import Buckets, Grain
 from retcon.core.tables import Column
 from retcon.errors import Refused
 from tests.core.examples import a_model, an_input, facts
@@ -42,7 +54,52 @@ def test_a_table_that_is_cut_otherwise_is_refused_with_how_it_is_cut(
         require_aligned(MODEL, facts("mart.m", COLUMNS, by=by))
     assert found in refused.value.message
     assert "sliced by d" in refused.value.message
-    assert refused.value.next
+    assert "`strategy: full`" in refused.value.next
+    with pytest.raises(Refused, match="is partitioned by"):
+        repartitioned(MODEL, facts("mart.m", COLUMNS, by=by))
+
+
+def test_with_strategy_full_a_table_that_is_cut_otherwise_is_cut_anew() -> None:
+    full = replace(MODEL, strategy=Strategy.FULL)
+    assert repartitioned(full, TABLE) == ()
+    months = facts("mart.m", COLUMNS, by=(("d", "month"),))
+    assert repartitioned(full, months) == (Repartition(partitioning="month(d)", to="day(d)"),)
+    # What is cut finer than the slices is as good.
+    assert repartitioned(replace(full, slicing=Slicing(by="d", every=Grain.YEAR)), months) == ()
+    texts = facts("mart.m", [("d", "string")])
+    assert repartitioned(full, texts) == (Repartition(partitioning="identity(d)", to="day(d)"),)
+    entities = replace(full, slicing=Slicing(by="currency", every=Buckets(4)))
+    assert repartitioned(entities, facts("mart.m", COLUMNS, by=())) == (
+        Repartition(partitioning="not at all", to="bucket(4, currency)"),
+    )
+
+
+def test_two_tables_are_compared_where_one_column_tells_the_slices_of_both() -> None:
+    assert is_comparable(MODEL, TABLE, facts("mart.m", [("D", "DATE")]))
+    assert not is_comparable(MODEL, facts("mart.m", [("d", "timestamp")]), TABLE)
+    assert not is_comparable(MODEL, facts("mart.m", [("day", "date")]), TABLE)
+    assert is_comparable(replace(MODEL, slicing=UNSLICED), facts("mart.m", [("x", "int")]), TABLE)
+
+
+def test_a_table_passes_its_properties_on_but_for_its_own_and_those_of_columns_that_are_gone() -> None:
+    kept = {"write.parquet.compression-codec": "gzip", "write.metadata.metrics.column.D": "full", "mine": "yes"}
+    gone = {
+        "retcon.made_by": "r1",
+        "write.data.path": "s3://old",
+        "owner": "ann",
+        "comment": "old",
+        "write.metadata.metrics.column.tax": "none",
+    }
+    assert carried_properties(replace(TABLE, properties={**kept, **gone}), ["d", "revenue"]) == kept
+
+
+def test_what_goes_away_must_have_been_planned_too() -> None:
+    full = replace(MODEL, strategy=Strategy.FULL)
+    planned = (DropColumn(column="currency", type="string"),)
+    output = yields(("d", "date"), ("revenue", "decimal(18,2)"))
+    assert opened_changes(full, TABLE, output, planned) == planned
+    with pytest.raises(Refused, match="the plan doesn't say so"):
+        opened_changes(full, TABLE, output, ())
 
 
 def test_planning_knows_names_and_the_types_that_the_model_declares() -> None:

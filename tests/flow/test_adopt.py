@@ -97,6 +97,19 @@ def test_a_table_cut_otherwise_or_with_columns_that_the_query_lacks_is_refused(w
     assert "the table has other" in refusal(workshop, "mart.b").message
 
 
+def test_a_table_cut_otherwise_is_taken_over_by_a_model_that_builds_it_anew(workshop: Workshop) -> None:
+    workshop.lake.make("mart.a", number="m")
+    workshop.lake.append("mart.a", "2026-01-01", "2026-01-02")
+    workshop.model("mart.a", keys="strategy: full")
+    assert adopt(workshop).notes == (
+        "partitioned: not at all becomes day(d): made by the first plan",
+        "column m (bigint) goes away: made by the first plan",
+        "new column n (its type is told by Spark when staging begins): made by the first plan",
+    )
+    [model] = workshop.plan("mart.a").models
+    assert model.beside is not None
+
+
 def test_files_of_an_old_partitioning_are_taken_over_where_each_lies_in_one_slice(workshop: Workshop) -> None:
     lake = workshop.lake
     lake.make("mart.a", by=MonthTransform(), number="n")

@@ -157,3 +157,20 @@ def test_a_parameter_that_changed_is_refused_with_both_values(workshop: Workshop
     assert plan.params == {"source": "ecb", "digits": 2}
     workshop.settings("params: {source: fed, digits: 2}")
     assert "the settings (:source was 'ecb', is 'fed') changed since" in refusal(workshop, plan).message
+
+
+def test_a_plan_that_builds_a_table_beside_reads_nothing_of_the_one_there_and_wants_it_as_it_was(
+    workshop: Workshop,
+) -> None:
+    for name in ("mart.a", "mart.b"):
+        workshop.publish_by_hand(name, "2026-01-03..2026-01-05")
+    workshop.model("mart.a", sql="SELECT d, count(*) AS x FROM raw.s GROUP BY d", keys="strategy: full")
+    workshop.model("mart.b", "mart.a: {on_change: restate}", "SELECT d, x AS n FROM mart.a")
+    plan = a_plan(workshop)
+    assert [model.name for model in plan.models] == ["mart.a", "mart.b"]
+    assert opened(workshop, plan).plan == plan
+    late = a_plan(workshop)
+    workshop.lake.append("mart.a", "2026-01-06")
+    assert f"mart.a was written since plan {late.id} was made" in refusal(workshop, late).message
+    workshop.lake.catalog.drop_table("mart.a")
+    assert f"mart.a is gone since plan {late.id} was made" in refusal(workshop, late).message

@@ -9,10 +9,10 @@ import pytest
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import StringType, TimestamptzType
 
-from retcon.core.evolution import AddColumn
+from retcon.core.evolution import AddColumn, DropColumn, Repartition
 from retcon.core.intervals import Interval
 from retcon.core.models import Order
-from retcon.core.plans import Origin, Outside, Role, from_document, to_document
+from retcon.core.plans import Beside, Origin, Outside, Role, from_document, to_document
 from retcon.errors import BadArguments, ProjectInvalid, Refused
 from tests.flow.workshops import Workshop, reading, scope, share, tomorrow
 from tests.lakehouse.lakes import days, utc
@@ -343,6 +343,37 @@ def test_a_reader_that_is_rebuilt_in_full_is_planned_with_every_slice_that_it_ha
     assert scope(plan) == {"mart.a": "2026-01-04..2026-01-10", "mart.b": "2026-01-01..2026-01-10"}
     plan = workshop.plan("mart.a", start="2026-01-04", end="2026-01-04", downstream=False)
     assert scope(plan) == {"mart.a": "2026-01-04"}
+
+
+def test_a_full_rebuild_that_the_table_cannot_take_is_built_beside_and_its_readers_are_told(workshop: Workshop) -> None:
+    workshop.shop()
+    workshop.lake.make("mart.a", number="n", properties={"retcon.model": "mart.a"})
+    base = workshop.lake.append("mart.a", "2026-01-01", "2026-01-02")
+    workshop.publish_by_hand("mart.b", "2026-01-01..2026-01-02")
+    workshop.model("mart.c", "mart.a: {time: d}", "SELECT d, 1 AS x FROM mart.a")
+    workshop.model("mart.a", sql="SELECT d, count(*) AS rows FROM raw.s GROUP BY d", keys="strategy: full")
+    plan = workshop.plan("mart.a", start="2026-01-04", end="2026-01-04", downstream=False)
+    built = share(plan, "mart.a")
+    assert built.beside == Beside(table="mart.a__20260122_t1", instead_of=base)
+    assert built.changes == (
+        Repartition(partitioning="not at all", to="day(d)"),
+        DropColumn(column="n", type="bigint"),
+        AddColumn(column="rows", type=None),
+    )
+    assert (built.slices.text, built.is_new) == ("2026-01-01..2026-01-20", False)
+    assert "mart.b isn't restated, and names what changes in mart.a: column n (bigint) goes away" in plan.notes
+    assert not any("mart.c isn't restated" in note for note in plan.notes)
+    assert any("stays readable as mart.a__20260122_t1 for at least 14 days" in note for note in plan.notes)
+
+    # Whoever is restated with it reads the new table, of which nothing is there yet.
+    workshop.model("mart.b", "mart.a: {time: d}", "SELECT d, rows AS n FROM mart.a")
+    plan = workshop.plan("mart.a", start="2026-01-04", end="2026-01-04")
+    assert reading(plan, "mart.b", "mart.a").snapshot_id is None
+    assert (reading(plan, "mart.b", "mart.a").origin, reading(plan, "mart.b", "mart.a").files) == (Origin.RUN, 0)
+    assert not any("isn't restated, and names" in note for note in plan.notes)
+    workshop.model("mart.b", "mart.a: {time: d}", "SELECT a.d, a.n FROM mart.a a")
+    with pytest.raises(ProjectInvalid, match=r"mart\.a has no column `n`"):
+        workshop.plan("mart.a", start="2026-01-04", end="2026-01-04")
 
 
 def test_a_reader_that_is_excluded_is_left_as_it_is_and_told_as_stale(workshop: Workshop) -> None:

@@ -13,7 +13,17 @@ import pytest
 
 from retcon.core.jobs import PublishRequest
 from retcon.core.plans import Plan
-from retcon.core.runs import PointerSwap, ProvingBegan, Run, RunState, RunTable, StagingDone, TablesOpened
+from retcon.core.runs import (
+    Pointer,
+    PointerSwap,
+    ProvingBegan,
+    Replaced,
+    Run,
+    RunState,
+    RunTable,
+    StagingDone,
+    TablesOpened,
+)
 from retcon.errors import BadArguments, Conflict, Refused
 from retcon.flow.cancel import cancel
 from retcon.flow.context import Context
@@ -43,6 +53,23 @@ class Swaps:
         self._meanwhile(self.prepared)
         assert snapshot is not None
         return PointerSwap(table=request.table.table, old_location=old, new_location=new, snapshot_id=snapshot)
+
+    prepare_rollback = prepare_publish
+
+
+class Exchanges(Swaps):
+    """The same for a table that was built beside: the two change places."""
+
+    def prepare_publish(self, request: PublishRequest) -> PointerSwap:
+        there = self._workshop.lake.table(request.table.table)
+        built = self._workshop.lake.table(request.table.written)
+        return PointerSwap(
+            table=request.table.table,
+            old_location=there.metadata_location,
+            new_location=built.metadata_location,
+            snapshot_id=built.metadata.current_snapshot_id,
+            beside=Pointer(table=request.table.written, location=built.metadata_location),
+        )
 
     prepare_rollback = prepare_publish
 
@@ -181,6 +208,87 @@ def test_a_rollback_moves_the_pointer_and_what_was_published_no_longer_is(worksh
     assert undone.stale == ()
     assert location(workshop) != before
     assert not workshop.ledger.published_slices("mart.a")
+
+
+# ── built beside ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def proven_beside(workshop: Workshop) -> Run:
+    """A run that built all of mart.a anew, without its column n."""
+    workshop.model("mart.a", sql="SELECT d, count(*) AS x FROM raw.s GROUP BY d", keys="strategy: full")
+    plan = workshop.plan("mart.a")
+    driver = Driver(workshop.ledger, plan, at=workshop.now)
+    there = workshop.lake.metadata.facts("mart.a")
+    assert there is not None
+    place = plan.place("mart.a")
+    workshop.lake.by_day(place, "2026-01-01..2026-01-20", properties={"retcon.made_by": plan.id})
+    replaced = Replaced(
+        beside=place,
+        uuid=there.uuid,
+        schema_id=there.schema_id,
+        spec_id=there.spec_id,
+        snapshot_id=there.snapshot_id,
+    )
+    table = RunTable(table="mart.a", uuid="u", schema_id=0, spec_id=0, base_snapshot=None, made=True, replaces=replaced)
+    pins = {"raw.s": workshop.lake.current("raw.s")}
+    begun = TablesOpened(tables=(table,), pins=pins, run_ts=workshop.now.isoformat())
+    run = driver.tell(begun, *all_staged(plan), StagingDone(), ProvingBegan(), judged(plan))
+    assert run.tables["mart.a"].replaces == replaced
+    return run
+
+
+def columns(workshop: Workshop, name: str) -> tuple[str, ...]:
+    facts = workshop.lake.metadata.facts(name)
+    return facts.column_names if facts is not None else ()
+
+
+def test_a_table_that_was_built_beside_changes_places_with_the_one_that_was_there_and_back(workshop: Workshop) -> None:
+    run = proven_beside(workshop)
+    place = run.plan.place("mart.a")
+    run = publish(run, context_of(workshop, Exchanges(workshop)))
+    assert (columns(workshop, "mart.a"), columns(workshop, place)) == (("d", "x"), ("d", "n"))
+    assert run.tables["mart.a"].published_snapshot == workshop.lake.current("mart.a")
+    assert workshop.workspace.teller.show_run(run).old_versions == (place,)
+    with pytest.raises(Refused, match="only a run that isn't published can be cancelled"):
+        give_up(workshop, run)
+
+    undone = roll_back(run, "wrong after all", context_of(workshop, Exchanges(workshop))).run
+    assert (columns(workshop, "mart.a"), columns(workshop, place)) == (("d", "n"), ("d", "x"))
+    assert workshop.workspace.teller.show_run(undone).old_versions == ()
+
+
+def test_a_table_that_was_written_meanwhile_is_not_replaced(workshop: Workshop) -> None:
+    run = proven_beside(workshop)
+    # In a slice of its own or not: all of the table would go.
+    later = workshop.lake.append("mart.a", "2026-01-21")
+    with pytest.raises(Conflict, match=r"mart\.a: written by others since this run began") as conflict:
+        publish(run, context_of(workshop, Exchanges(workshop)))
+    assert f"snapshot {later} (append)" in conflict.value.message
+    assert columns(workshop, "mart.a") == ("d", "n")
+
+
+@pytest.mark.parametrize("what", ["gone", "changed"])
+def test_without_the_version_from_before_there_is_no_way_back(workshop: Workshop, what: str) -> None:
+    run = publish(proven_beside(workshop), context_of(workshop, Exchanges(workshop)))
+    place = run.plan.place("mart.a")
+    if what == "gone":
+        workshop.lake.catalog.drop_table(place)
+    else:
+        workshop.lake.append(place, "2026-01-21")
+    with pytest.raises(Refused, match=f"the version from before, {place}, .*{what}"):
+        roll_back(run, "wrong after all", context_of(workshop, Exchanges(workshop)))
+    assert columns(workshop, "mart.a") == ("d", "x")
+
+
+def test_a_cancelled_run_takes_along_what_it_built_beside_and_nothing_else(workshop: Workshop) -> None:
+    run = proven_beside(workshop)
+    place = run.plan.place("mart.a")
+    workshop.lake.catalog.drop_table(place)
+    workshop.lake.by_day(place, properties={"retcon.made_by": run.id})
+    before = workshop.lake.contents("mart.a")
+    give_up(workshop, run)
+    assert workshop.lake.metadata.facts(place) is None
+    assert workshop.lake.contents("mart.a") == before
 
 
 def test_a_rollback_lists_what_later_runs_read_of_it(workshop: Workshop) -> None:

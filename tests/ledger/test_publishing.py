@@ -12,7 +12,18 @@ import pytest
 from sqlalchemy import Connection, Engine, event
 from sqlalchemy.exc import OperationalError
 
-from retcon.core.runs import Consumed, Paused, Published, Resumed, RolledBack, Run, RunState, first_broken_link
+from retcon.core.runs import (
+    Consumed,
+    Paused,
+    Pointer,
+    PointerSwap,
+    Published,
+    Resumed,
+    RolledBack,
+    Run,
+    RunState,
+    first_broken_link,
+)
 from retcon.errors import Conflict, Fault, Refused
 from retcon.ledger.store import SqlLedger
 from tests.ledger.conftest import Database
@@ -69,6 +80,53 @@ def test_a_table_that_moved_is_named_and_no_other_table_moves(ledger: SqlLedger,
     assert refused.value.next
     assert (database.counts(), database.pointers()) == before
     assert ledger.run(driver.plan.id) == driver.run
+
+
+def exchange(table: str = FCT, *, old: str, new: str, beside: str, snapshot: int) -> PointerSwap:
+    """Two tables change places; what goes to the table's name may be newer than what the other's name showed."""
+    return PointerSwap(
+        table=table,
+        old_location=old,
+        new_location=new,
+        snapshot_id=snapshot,
+        beside=Pointer(table=f"{table}__x1", location=beside),
+    )
+
+
+def test_two_tables_change_places_with_the_publish_and_back_with_the_rollback(
+    ledger: SqlLedger, database: Database
+) -> None:
+    database.add_table(AGG)
+    database.add_table(FCT, "old.json")
+    database.add_table(f"{FCT}__x1", "staged.json")
+    driver = a_publishing_run(ledger, models=(FCT, AGG))
+    run = driver.publish(exchange(old="old.json", new="proven.json", beside="staged.json", snapshot=301), swap(AGG))
+    assert run.tables[FCT].published_snapshot == 301
+    assert database.pointers() == {
+        FCT: ("proven.json", "old.json"),
+        f"{FCT}__x1": ("old.json", "staged.json"),
+        AGG: ("m1.json", "m0.json"),
+    }
+    driver.roll_back(
+        exchange(old="proven.json", new="old.json", beside="old.json", snapshot=300),
+        swap(AGG, old="m1.json", new="m2.json", snapshot=302),
+    )
+    assert {name: location for name, (location, _) in database.pointers().items()} == {
+        FCT: "old.json",
+        f"{FCT}__x1": "proven.json",
+        AGG: "m2.json",
+    }
+
+
+@pytest.mark.parametrize("moved", [FCT, f"{FCT}__x1", AGG])
+def test_tables_of_which_one_moved_do_not_change_places(ledger: SqlLedger, database: Database, moved: str) -> None:
+    for name, held in ((FCT, "old.json"), (f"{FCT}__x1", "staged.json"), (AGG, "m0.json")):
+        database.add_table(name, "theirs.json" if name == moved else held)
+    driver = a_publishing_run(ledger, models=(FCT, AGG))
+    before = (database.counts(), database.pointers())
+    with pytest.raises(Conflict, match=f"{moved} was written by somebody else"):
+        driver.publish(exchange(old="old.json", new="proven.json", beside="staged.json", snapshot=301), swap(AGG))
+    assert (database.counts(), database.pointers()) == before
 
 
 @pytest.mark.parametrize("catalog", ["lake", "another"])

@@ -145,6 +145,8 @@ def _plan(plan: Plan) -> Json:
     for model in document["models"]:
         for each in model["inputs"]:
             each["snapshot"] = _id(each["snapshot"])
+        if "beside" in model:
+            model["beside"]["instead_of"] = _id(model["beside"]["instead_of"])
     return document
 
 
@@ -266,10 +268,11 @@ def _table(run: Run, model: str) -> Json:
     table = run.tables[model]
     return {
         "table": table.table,
-        "base_snapshot": _id(table.base_snapshot),
+        "base_snapshot": _id(table.snapshot_before),
         "proven_snapshot": _id(table.head),
         "published_snapshot": _id(table.published_snapshot),
         "made": table.made,
+        "beside": None if table.replaces is None else table.replaces.beside,
     }
 
 

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from retcon.core.evolution import SchemaChange, change_text
+from retcon.core.evolution import SchemaChange, change_text, is_built_beside
 from retcon.core.models import Model
 from retcon.core.slices import SliceSet
 from retcon.core.tables import TableFacts
@@ -88,6 +88,13 @@ def require_adoptable(model: Model, survey: Survey) -> None:
 
 def adoption_notes(survey: Survey, changes: Sequence[SchemaChange]) -> Iterator[str]:
     """What is taken over as it is, and what that means."""
+    if not is_built_beside(changes):
+        yield from _kept(survey)
+    for change in changes:
+        yield f"{change_text(change)}: made by the first plan"
+
+
+def _kept(survey: Survey) -> Iterator[str]:
     for spec in survey.specs:
         if not spec.is_current:
             yield f"{spec.files:,} files are still partitioned by {spec.partitioning}: each lies in one slice"
@@ -100,8 +107,6 @@ def adoption_notes(survey: Survey, changes: Sequence[SchemaChange]) -> Iterator[
         yield f"its sort order stays: {survey.sort_order}"
     if survey.takes_branches:
         yield "write.wap.enabled stays: retcon writes to branches of its own"
-    for change in changes:
-        yield f"{change_text(change)}: made by the first plan"
 
 
 def require_adopted(model: Model, facts: TableFacts, known: Collection[str], env_option: str) -> None:

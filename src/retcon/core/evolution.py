@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, assert_never
 
-from retcon.core.models import Model
+from retcon.core.models import Model, Strategy
 from retcon.core.suggestions import nearest
 from retcon.core.tables import Column, SchemaVersion, TableFacts
-from retcon.core.types import Kind, is_same_type, kind_of
+from retcon.core.types import Kind, is_same_type, kind_of, plain_type
 from retcon.errors import Refused
 
 
@@ -40,7 +40,37 @@ class CommentColumn:
     comment: str
 
 
-SchemaChange = AddColumn | WidenColumn | CommentColumn
+@dataclass(frozen=True, kw_only=True)
+class DropColumn:
+    """No longer yielded. Like the two below, only for a table that is built anew, beside the one that is there."""
+
+    column: str
+    type: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class RetypeColumn:
+    """In a way that Iceberg can't: its values are computed anew."""
+
+    column: str
+    type: str
+    to: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Repartition:
+    """The table is cut otherwise than the model's slices."""
+
+    partitioning: str
+    to: str
+
+
+SchemaChange = AddColumn | WidenColumn | CommentColumn | DropColumn | RetypeColumn | Repartition
+
+
+def is_built_beside(changes: Iterable[SchemaChange]) -> bool:
+    """Can the table not become what the model says, so that another takes its place?"""
+    return any(isinstance(change, DropColumn | RetypeColumn | Repartition) for change in changes)
 
 
 def change_text(change: SchemaChange) -> str:
@@ -52,6 +82,12 @@ def change_text(change: SchemaChange) -> str:
             return f"{change.column} widened from {change.type} to {change.to}"
         case CommentColumn():
             return f"comment of {change.column}: {change.comment}"
+        case DropColumn():
+            return f"column {change.column} ({change.type}) goes away"
+        case RetypeColumn():
+            return f"column {change.column}: {change.type} becomes {change.to}"
+        case Repartition():
+            return f"partitioned: {change.partitioning} becomes {change.to}"
         case _:
             assert_never(change)
 
@@ -65,6 +101,12 @@ def change_document(change: SchemaChange) -> dict[str, Any]:
             return {"widen": change.column, "from": change.type, "to": change.to}
         case CommentColumn():
             return {"comment": change.column, "text": change.comment}
+        case DropColumn():
+            return {"drop": change.column, "type": change.type}
+        case RetypeColumn():
+            return {"retype": change.column, "from": change.type, "to": change.to}
+        case Repartition():
+            return {"repartition": change.to, "from": change.partitioning}
         case _:
             assert_never(change)
 
@@ -75,19 +117,36 @@ def change_from(document: Mapping[str, Any]) -> SchemaChange:
         return AddColumn(column=document["add"], type=document["type"])
     if "widen" in document:
         return WidenColumn(column=document["widen"], type=document["from"], to=document["to"])
+    if "drop" in document:
+        return DropColumn(column=document["drop"], type=document["type"])
+    if "retype" in document:
+        return RetypeColumn(column=document["retype"], type=document["from"], to=document["to"])
+    if "repartition" in document:
+        return Repartition(partitioning=document["from"], to=document["repartition"])
     return CommentColumn(column=document["comment"], comment=document["text"])
+
+
+BUILD_ANEW = "write `strategy: full`, with which the table is built anew and swapped in"
+"""The remedy where a table can't be changed."""
 
 
 # ── deciding ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def changes_for(model: Model, facts: TableFacts, output: Mapping[str, str | None]) -> tuple[SchemaChange, ...]:
-    """What the table needs to take this output (types where they are known), or an error that says why it can't."""
+    """What the table needs to take this output (types where they are known), or an error that says why it can't.
+
+    With `strategy: full` there is always a way: a table built beside it.
+    """
     table = {column.name.lower(): column for column in facts.columns}
     query = {name.lower(): (name, kind) for name, kind in output.items()}
-    _require_nothing_dropped(model, facts, table, query)
+    if model.strategy is not Strategy.FULL:
+        _require_nothing_dropped(model, facts, table, query)
     changes: list[SchemaChange] = []
     for folded, column in table.items():
+        if folded not in query:
+            changes.append(DropColumn(column=column.name, type=column.type))
+            continue
         kind = query[folded][1]
         if kind is not None:
             changes += _differences(model, facts, column, kind)
@@ -124,6 +183,12 @@ def _what(change: SchemaChange) -> tuple[str, str, str]:
             return "widen", change.column.lower(), change.to
         case CommentColumn():
             return "comment", change.column.lower(), change.comment
+        case DropColumn():
+            return "drop", change.column.lower(), ""
+        case RetypeColumn():
+            return "retype", change.column.lower(), change.to
+        case Repartition():
+            return "repartition", "", change.to
         case _:
             assert_never(change)
 
@@ -142,23 +207,25 @@ def _require_nothing_dropped(
         f"{model.name}: the table has {told}, which the query doesn't yield",
         state="the table is as it was",
         next=f"go on yielding it (CAST(NULL AS {column.type}) AS {column.name}){others}; to give a column up, "
-        f"ALTER TABLE {model.name} DROP COLUMN {column.name} yourself, then plan again",
+        f"{BUILD_ANEW}, or ALTER TABLE {model.name} DROP COLUMN {column.name} yourself, then plan again",
     )
 
 
 def _differences(model: Model, facts: TableFacts, column: Column, to: str) -> Iterator[SchemaChange]:
-    """How a column of the table gets to be of this type; refused where Iceberg can't."""
+    """How a column of the table gets to be of this type; where Iceberg can't, by a new table, or refused."""
     if is_same_type(column.type, to):
         return
     is_slice = model.slicing.by is not None and model.slicing.by.lower() == column.name.lower()
     old, new = kind_of(column.type), kind_of(to)
     found = None if is_slice or old is None or new is None else _steps(column.name, old, new)
+    if found is None and model.strategy is Strategy.FULL:
+        found = [RetypeColumn(column=column.name, type=column.type, to=plain_type(to))]
     if found is None:
         raise Refused(
             f"{model.name}.{column.name}: the query yields {to}, the table has {column.type}, "
             f"{since_text(facts, column)}",
             state="the table is as it was",
-            next=f"CAST it to {column.type} in the query, or yield it under a new name; "
+            next=f"CAST it to {column.type} in the query, or yield it under a new name, or {BUILD_ANEW}; "
             "a column can be widened only: int to bigint, float to double, decimal to more digits of the same scale",
         )
     yield from found
@@ -169,7 +236,7 @@ def _steps(path: str, old: Kind, new: Kind) -> list[SchemaChange] | None:
     if not old.fields and not new.fields:
         if old.text == new.text:
             return []
-        return [WidenColumn(column=path, type=old.text, to=new.text)] if _may_widen(old.text, new.text) else None
+        return [WidenColumn(column=path, type=old.text, to=new.text)] if may_widen(old.text, new.text) else None
     if old.name != new.name or not old.fields.keys() <= new.fields.keys():
         return None
     if old.name == "map" and old.fields["key"].text != new.fields["key"].text:
@@ -186,7 +253,8 @@ def _steps(path: str, old: Kind, new: Kind) -> list[SchemaChange] | None:
     return found
 
 
-def _may_widen(old: str, new: str) -> bool:
+def may_widen(old: str, new: str) -> bool:
+    """Can every value of the old type be read as one of the new, without touching it?"""
     if (old, new) in (("int", "bigint"), ("float", "double")):
         return True
     digits = [re.fullmatch(r"decimal\((\d+),(\d+)\)", kind) for kind in (old, new)]

@@ -101,6 +101,9 @@ class MeasureRequest:
     not_null: tuple[str, ...]
     staged: int
     production: int | None
+    """None: nothing there can be compared."""
+    production_table: str
+    """The same as `table`, unless that is built beside it."""
     known: Mapping[Slice, SliceMeasure]
     """What the ledger has of production and is still true: needn't be read again."""
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Collection, Iterable, Mapping
 from datetime import timedelta
 
+from retcon.core.evolution import DropColumn, RetypeColumn, change_text
 from retcon.core.graphs import Graph
 from retcon.core.intervals import Interval, edge_text, midnight
 from retcon.core.keys import Keys
@@ -13,6 +15,7 @@ from retcon.core.planning import Scope, World, abridged
 from retcon.core.plans import PlannedInput, PlannedModel
 from retcon.core.promises import promises
 from retcon.core.slices import Grain, SliceSet, Whole
+from retcon.core.tables import Content
 
 
 def widened_notes(asked: Mapping[str, tuple[Interval, SliceSet]]) -> tuple[str, ...]:
@@ -35,6 +38,43 @@ def carried_notes(scope: Scope) -> tuple[str, ...]:
         for name, slices in scope.carried.items()
         if slices
     )
+
+
+def beside_notes(
+    planned: PlannedModel, beside: str, old: Content, graph: Graph, restated: Collection[str]
+) -> tuple[str, ...]:
+    """What it means that a table is built beside a model's own and takes its place."""
+    model = graph.models[planned.name]
+    changed = {c.column: c for c in planned.changes if isinstance(c, DropColumn | RetypeColumn)}
+    notes = [
+        f"{model.name} is built anew as {beside}; with the publish the two change places. It holds these "
+        f"{len(planned.slices):,} slices and nothing else",
+        f"{model.name} as it is, {old.rows:,} rows in {old.files:,} files ({old.bytes:,} bytes), stays readable as "
+        f"{beside} for at least {model.retention_days} days: both take space",
+        f"{model.name}: a commit of anybody else before the publish refuses it",
+    ]
+    for reader in graph.models.values():
+        if reader.name in restated or not any(i.table == model.name for i in reader.inputs):
+            continue
+        told = [change_text(changed[column]) for column in changed if _names(reader, model.name, column)]
+        if told:
+            notes.append(f"{reader.name} isn't restated, and names what changes in {model.name}: {', '.join(told)}")
+    return tuple(notes)
+
+
+_STAR = re.compile(r"\bselect\s+(distinct\s+)?\*|\.\s*\*", re.IGNORECASE)
+
+
+def _names(reader: Model, table: str, column: str) -> bool:
+    """Does a model name a column of this table, or take all of them? Words tell, so it may be another table's."""
+    declared = [
+        name
+        for i in reader.inputs
+        if i.table == table
+        for name in (i.time, i.key, *(i.valid.columns if i.valid is not None else ()))
+    ]
+    text = " ".join([reader.query.text, *(name for name in declared if name)])
+    return bool(_STAR.search(text) or re.search(rf"\b{re.escape(column)}\b", text, re.IGNORECASE))
 
 
 def notes_of(models: Iterable[PlannedModel], graph: Graph, interval: Interval | None, world: World) -> tuple[str, ...]:

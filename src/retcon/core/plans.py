@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
@@ -99,6 +99,16 @@ class PlannedInput:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Beside:
+    """The table that is built to take the place of a model's own, which can't become what the model says."""
+
+    table: str
+    """Its name; from the publish on, that of the version from before."""
+    instead_of: int | None
+    """The snapshot of the model's table that it replaces, None for one without; no later one."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class PlannedModel:
     """One model of the plan with its slices, cut into waves."""
 
@@ -118,7 +128,8 @@ class PlannedModel:
     one_by_one: tuple[str, ...] = ()
     """Why its slices are computed one by one."""
     changes: tuple[SchemaChange, ...] = ()
-    """Of the table's columns, made before the first wave."""
+    """Of the table's columns, made before the first wave, or where it is built beside, with the publish."""
+    beside: Beside | None = None
     is_keyed: bool = False
     """Only the rows of the plan's keys are recomputed, the others are carried over."""
 
@@ -195,10 +206,20 @@ class Plan:
     def model(self, name: str) -> PlannedModel | None:
         return next((model for model in self.models if model.name == name), None)
 
+    def place(self, table: str) -> str:
+        """Where the run writes and reads a table: its own place, or that of the one that is built beside."""
+        planned = self.model(table)
+        return table if planned is None or planned.beside is None else planned.beside.table
+
 
 def branch_of(run: str) -> str:
     """The Iceberg branch of a run."""
     return f"retcon_{run}"
+
+
+def beside_of(run: str, model: str) -> str:
+    """The table that a run builds beside a model's: `mart.fct_daily_revenue__20260122_k3f9`."""
+    return f"{model}__{run.partition('_')[0]}_{run.rpartition('_')[2]}"
 
 
 def tag_before(run: str) -> str:
@@ -273,6 +294,7 @@ def _model_document(model: PlannedModel) -> Document:
         "order": model.order.value,
         "one_by_one": list(model.one_by_one),
         "columns": [change_document(change) for change in model.changes],
+        **({} if model.beside is None else {"beside": asdict(model.beside)}),
         **({"keyed": True} if model.is_keyed else {}),
         "gates": list(model.gates),
         "consumers": list(model.consumers),
@@ -352,6 +374,7 @@ def _model_from(document: Mapping[str, Any]) -> PlannedModel:
         one_by_one=tuple(document["one_by_one"]),
         # Plans of before columns could change have none.
         changes=tuple(change_from(change) for change in document.get("columns", ())),
+        beside=Beside(**document["beside"]) if "beside" in document else None,
         is_keyed=document.get("keyed", False),
         gates=tuple(document["gates"]),
         consumers=tuple(document["consumers"]),

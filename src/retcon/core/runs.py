@@ -78,10 +78,23 @@ class SliceState(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Replaced:
+    """A table whose place is taken by one that is built beside it, as it was when the run began."""
+
+    beside: str
+    """The name of the one that is built; from the publish on, of this one."""
+    uuid: str
+    schema_id: int
+    spec_id: int
+    snapshot_id: int | None
+
+
+@dataclass(frozen=True, kw_only=True)
 class RunTable:
     """One table that a run writes, as it was when the run began, and what became of it."""
 
     table: str
+    """As the model is called."""
     uuid: str
     schema_id: int
     spec_id: int
@@ -91,6 +104,18 @@ class RunTable:
     head: int | None = None
     """The branch's snapshot that was proven."""
     published_snapshot: int | None = None
+    replaces: Replaced | None = None
+    """None: it is written in its own place, as most are."""
+
+    @property
+    def written(self) -> str:
+        """The name under which it is written before the publish."""
+        return self.table if self.replaces is None else self.replaces.beside
+
+    @property
+    def snapshot_before(self) -> int | None:
+        """What readers saw when the run began."""
+        return self.base_snapshot if self.replaces is None else self.replaces.snapshot_id
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -248,7 +273,7 @@ class PublishRefused:
 
 @dataclass(frozen=True, kw_only=True)
 class Published:
-    snapshots: Mapping[str, int]
+    snapshots: Mapping[str, int | None]
     consumed: tuple[Consumed, ...]
 
 
@@ -272,7 +297,7 @@ class Cancelled:
 @dataclass(frozen=True, kw_only=True)
 class RolledBack:
     reason: str
-    snapshots: Mapping[str, int]
+    snapshots: Mapping[str, int | None]
     """Per table: main's snapshot afterwards."""
 
 
@@ -414,7 +439,7 @@ class Run:
             f"{model.name}.{change.column}"
             for model in self.plan.models
             for change in model.changes
-            if isinstance(change, AddColumn) and model.name in self.tables
+            if isinstance(change, AddColumn) and model.name in self.tables and model.beside is None
         )
 
 
@@ -439,10 +464,26 @@ class PublishedSlice:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Pointer:
+    """Which metadata file of a table is current."""
+
+    table: str
+    location: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class PointerSwap:
     """One table's step from one metadata file to the next, valid only if nobody moved it in between."""
 
     table: str
     old_location: str
     new_location: str
-    snapshot_id: int
+    snapshot_id: int | None
+    beside: Pointer | None = None
+    """The table that it changes places with: that one takes over the old location."""
+
+    @property
+    def steps(self) -> tuple[tuple[str, str, str], ...]:
+        """(table, from, to) of each name that moves."""
+        own = (self.table, self.old_location, self.new_location)
+        return (own,) if self.beside is None else (own, (self.beside.table, self.beside.location, self.old_location))

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from retcon.core.evolution import (
+    BUILD_ANEW,
     AddColumn,
     CommentColumn,
+    Repartition,
     SchemaChange,
     change_text,
     changes_for,
@@ -26,42 +28,58 @@ _HASHED = ("int", "bigint", "string", "date", "timestamp", "timestamp_ntz", "bin
 """What Iceberg's `bucket` takes, as Spark spells it."""
 
 
+def repartitioned(model: Model, facts: TableFacts) -> tuple[Repartition, ...]:
+    """How the table gets to be cut as the model's slices; refused where it can't be built anew for that."""
+    if model.strategy is not Strategy.FULL:
+        require_aligned(model, facts)
+    if _is_aligned(model, facts):
+        return ()
+    cut = model.grain
+    each = f"bucket({cut.number}, {model.slicing.by})" if isinstance(cut, Buckets) else f"{cut}({model.slicing.by})"
+    return (Repartition(partitioning=_partitioning(facts), to=each),)
+
+
 def require_aligned(model: Model, facts: TableFacts) -> None:
     """Whole slices are replaced by whole partitions: each partition of the table lies in one slice."""
+    if _is_aligned(model, facts):
+        return
+    by, grain = model.slicing.by, model.grain
+    column = facts.column(str(by))
+    if isinstance(grain, Buckets):
+        raise Refused(
+            f"{model.name}: the table is partitioned by {_partitioning(facts)}, the model is sliced by {by} into "
+            f"{grain}",
+            state="nothing was written",
+            next=f"a table that retcon writes in buckets is partitioned by bucket({grain.number}, {by}) alone; rename "
+            f"the model, or repartition the table, or {BUILD_ANEW}",
+        )
+    if isinstance(grain, Grain):
+        if column is not None:
+            _require_time_type(model, grain, column)
+        raise Refused(
+            f"{model.name}: the table is partitioned by {_partitioning(facts)}, the model is sliced by {by}, "
+            f"{grain.noun} each",
+            state="nothing was written",
+            next=f"a table that retcon writes is partitioned by {by} alone, by {grain} or finer; rename the model, "
+            f"or repartition the table, or {BUILD_ANEW}",
+        )
+
+
+def _is_aligned(model: Model, facts: TableFacts) -> bool:
     by, grain = model.slicing.by, model.grain
     if by is None or isinstance(grain, Whole):
-        return
-    column = facts.column(by)
+        return True
+    if len(facts.partitioning) != 1 or facts.partitioning[0].column.lower() != by.lower():
+        return False
     if isinstance(grain, Buckets):
-        _require_buckets(model, by, grain, facts)
-        return
-    if column is not None:
-        _require_time_type(model, grain, column)
-    cuts = [(field.column.lower(), field.grain(column.type) if column else None) for field in facts.partitioning]
-    if len(cuts) == 1 and cuts[0][0] == by.lower() and cuts[0][1] is not None and cuts[0][1].divides(grain):
-        return
-    raise Refused(
-        f"{model.name}: the table is partitioned by {_partitioning(facts)}, the model is sliced by {by}, "
-        f"{grain.noun} each",
-        state="nothing was written",
-        next=f"a table that retcon writes is partitioned by {by} alone, by {grain} or finer; rename the model, "
-        "or repartition the table",
-    )
+        return facts.buckets_of(by, grain.number)
+    column = facts.column(by)
+    cut = facts.partitioning[0].grain(column.type) if column is not None else None
+    return cut is not None and cut.divides(grain)
 
 
 def _partitioning(facts: TableFacts) -> str:
     return ", ".join(f"{f.transform}({f.column})" for f in facts.partitioning) or "not at all"
-
-
-def _require_buckets(model: Model, by: str, cut: Buckets, facts: TableFacts) -> None:
-    if len(facts.partitioning) == 1 and facts.buckets_of(by, cut.number):
-        return
-    raise Refused(
-        f"{model.name}: the table is partitioned by {_partitioning(facts)}, the model is sliced by {by} into {cut}",
-        state="nothing was written",
-        next=f"a table that retcon writes in buckets is partitioned by bucket({cut.number}, {by}) alone; rename the "
-        "model, or repartition the table",
-    )
 
 
 def require_same_hashes(model: Model, facts: Mapping[str, TableFacts]) -> None:
@@ -124,6 +142,30 @@ def planned_changes(model: Model, facts: TableFacts | None, names: tuple[str, ..
     if facts is None or not shown:
         return ()
     return changes_for(model, facts, {name: declared.get(name.lower()) for name in shown})
+
+
+def is_comparable(model: Model, old: TableFacts, new: TableFacts) -> bool:
+    """Can the slices of both be told by the same column?"""
+    if model.slicing.by is None:
+        return True
+    before, now = old.column(model.slicing.by), new.column(model.slicing.by)
+    return before is not None and now is not None and is_same_type(before.type, now.type)
+
+
+_NOT_CARRIED = ("comment", "owner", "location", "provider", "external")
+"""What Spark sets itself."""
+
+
+def carried_properties(facts: TableFacts, columns: Iterable[str]) -> dict[str, str]:
+    """The table's properties for the one that takes its place: not where its own files are, nor of columns gone."""
+    known = {column.lower() for column in columns}
+
+    def is_carried(key: str) -> bool:
+        _, is_of_column, column = key.partition(".column.")
+        is_own = key.startswith("retcon.") or key.endswith(".path") or key in _NOT_CARRIED
+        return not is_own and (not is_of_column or column.lower() in known)
+
+    return {key: value for key, value in facts.properties.items() if is_carried(key)}
 
 
 def require_carried(model: Model, changes: Iterable[SchemaChange], *, is_keyed: bool) -> None:

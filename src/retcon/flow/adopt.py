@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from retcon.core.adoption import Adoption, Survey, adoption_notes, is_foreign, require_adoptable
-from retcon.core.evolution import SchemaChange
+from retcon.core.evolution import SchemaChange, is_built_beside
 from retcon.core.models import Model
 from retcon.core.projects import Project
-from retcon.core.schemas import planned_changes, require_aligned
+from retcon.core.schemas import planned_changes, repartitioned
 from retcon.core.tables import TableFacts
 from retcon.errors import BadArguments, Refused
 from retcon.flow.ports import Clock, Ledger, Sql, Tables
@@ -39,8 +39,9 @@ class Adopter:
         model = self._project.graph.model(name)
         facts = self._foreign(model)
         survey = self._tables.survey(model.name, by=model.slicing.by, grain=model.grain)
-        require_aligned(model, facts)
-        require_adoptable(model, survey)
+        changes = (*repartitioned(model, facts), *self._changes(model, facts))
+        if not is_built_beside(changes):
+            require_adoptable(model, survey)
         adoption = Adoption(
             model=model.name,
             uuid=facts.uuid,
@@ -50,7 +51,7 @@ class Adopter:
             at=clock(),
             reason=reason.strip(),
         )
-        notes = tuple(adoption_notes(survey, self._changes(model, facts)))
+        notes = tuple(adoption_notes(survey, changes))
         self._ledger.prepare()
         self._ledger.adopt(adoption)
         return Adopted(adoption=adoption, survey=survey, notes=notes)

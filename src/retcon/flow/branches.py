@@ -13,12 +13,12 @@ def require_own_branch(run: Run, planned: PlannedModel, context: Context) -> int
 
     A branch that was dropped, moved or written by somebody shows production's old rows, or others', as if restated.
     """
-    base = run.tables[planned.name].base_snapshot
-    staged = context.tables.staged(planned.name, run.plan.branch, base)
+    table = run.tables[planned.name]
+    staged = context.tables.staged(table.written, run.plan.branch, table.base_snapshot)
     if staged is None:
         raise _refused(run, planned, "is gone")
     if not staged.reaches_base:
-        raise _refused(run, planned, f"doesn't begin at snapshot {base} any more")
+        raise _refused(run, planned, f"doesn't begin at snapshot {table.base_snapshot} any more")
     others = [snapshot for snapshot, by in staged.runs.items() if by != run.id]
     if others:
         raise _refused(run, planned, f"was written by somebody else (snapshot {others[0]})")
@@ -31,7 +31,7 @@ def require_own_branch(run: Run, planned: PlannedModel, context: Context) -> int
 
 def _refused(run: Run, planned: PlannedModel, what: str) -> Refused:
     return Refused(
-        f"branch {run.plan.branch} of {planned.name} {what}",
+        f"branch {run.plan.branch} of {run.tables[planned.name].written} {what}",
         state="what was staged there can't be relied on; production is untouched",
         next=f"`retcon cancel {run.id}`, then `retcon plan --refresh backfills/{run.id}.yaml`",
     )

@@ -24,8 +24,13 @@ def cancel(run: Run, reason: str, ledger: Ledger, tables: Tables, *, clock: Cloc
     # After the record, so that a crash in between leaves a cancelled run whose clean-up can be called again.
     # By the plan, not by the recorded tables: a run may have died before it could record them.
     for planned in run.plan.models:
-        tables.drop_branch(planned.name, run.plan.branch)
-        facts = tables.facts(planned.name)
-        if facts is not None and facts.properties.get("retcon.made_by") == run.id:
-            tables.drop_unwritten(planned.name, facts.uuid)
+        drop_staged(run.plan.place(planned.name), run, tables)
     return run
+
+
+def drop_staged(name: str, run: Run, tables: Tables) -> None:
+    """The run's branch of a table, and the table too, if it was made for the run and nobody wrote it."""
+    tables.drop_branch(name, run.plan.branch)
+    facts = tables.facts(name)
+    if facts is not None and facts.properties.get("retcon.made_by") == run.id:
+        tables.drop_unwritten(name, facts.uuid)

@@ -12,7 +12,7 @@ from retcon.core.runs import Consumed, Run
 from retcon.core.slices import WHOLE, Grain, Slice, SliceSet, Whole
 from retcon.core.tables import digest_of
 from retcon.errors import Refused
-from retcon.flow.context import Context, read_as_planned
+from retcon.flow.context import Context, placed, read_as_planned
 from retcon.flow.standing import standing_at
 
 _ALL = Slice(WHOLE, 0)
@@ -31,7 +31,7 @@ def consumed_by(run: Run, context: Context) -> tuple[Consumed, ...]:
         for i in context.model(planned).inputs:
             for slice in planned.slices:
                 job = SliceSet(slice.grain, (slice.ordinal,))
-                read_now = read_as_planned(i, planned.input(i.name), job, snapshots)
+                read_now = placed(run, read_as_planned(i, planned.input(i.name), job, snapshots))
                 # What the ledger has of a model tells nothing about what it was back then.
                 rows = None if i.at_slice_end else known.get(i.name)
                 # Rows of other keys were made of what their own runs read: no one content tells what the slice holds.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -62,13 +62,13 @@ class Context:
 
     def snapshots(self, run: Run) -> Mapping[str, int | None]:
         """Which snapshot of each table this run reads: its own branches, and the pins of everything else."""
-        own = {table.table: self.tables.head(table.table, run.plan.branch) for table in run.tables.values()}
+        own = {table.table: self.tables.head(table.written, run.plan.branch) for table in run.tables.values()}
         return {**run.pins, **own}
 
 
 def target_of(run: Run, planned: PlannedModel, wave: int) -> WaveTarget:
     """Where a wave of this run goes."""
-    return WaveTarget(run=run.id, wave=wave, table=planned.name, branch=run.plan.branch)
+    return WaveTarget(run=run.id, wave=wave, table=run.plan.place(planned.name), branch=run.plan.branch)
 
 
 def job_of(
@@ -76,7 +76,7 @@ def job_of(
 ) -> Job:
     """The computation of these slices from these snapshots, read as the plan says."""
     model = context.model(planned)
-    hashed = _bucketed_as(model, context)
+    hashed = _bucketed_as(run, model, context)
     place = [each.name for each in run.plan.models].index(model.name)
     return Job(
         # With its place in the plan: a.b__c and a__b.c look the same without their dots.
@@ -84,13 +84,18 @@ def job_of(
         model=model,
         slices=slices,
         reads={
-            i.name: read_as_planned(i, planned.input(i.name), slices, snapshots, bucketed_as=hashed)
+            i.name: placed(run, read_as_planned(i, planned.input(i.name), slices, snapshots, bucketed_as=hashed))
             for i in model.inputs
         },
         parameters=parameters_of(slices, context.project.settings.params, run_ts=_run_ts(run)),
         keyed=keyed_rows(run, planned, context),
         carried=_carried(run, planned, slices, context),
     )
+
+
+def placed(run: Run, read: Read) -> Read:
+    """The same read where the run has that table: its own may be built beside."""
+    return replace(read, table=run.plan.place(read.table))
 
 
 def _carried(run: Run, planned: PlannedModel, slices: SliceSet, context: Context) -> Read | None:
@@ -119,9 +124,9 @@ def keyed_rows(run: Run, planned: PlannedModel, context: Context) -> KeyedRows |
     return KeyedRows(keys=keys, type=column.type, path=str(path))
 
 
-def _bucketed_as(model: Model, context: Context) -> str | None:
+def _bucketed_as(run: Run, model: Model, context: Context) -> str | None:
     """The type of the table's own slice column, where it is cut into buckets and made already."""
-    facts = context.tables.facts(model.name) if isinstance(model.grain, Buckets) else None
+    facts = context.tables.facts(run.plan.place(model.name)) if isinstance(model.grain, Buckets) else None
     column = facts.column(model.slicing.by) if facts is not None and model.slicing.by is not None else None
     return None if column is None else column.type
 

@@ -6,12 +6,11 @@ from collections.abc import Collection, Mapping
 
 from retcon.core.gates import Verdict
 from retcon.core.jobs import Read
-from retcon.core.models import Input, Model
 from retcon.core.plans import PlannedModel
 from retcon.core.runs import InputsJudged, Run
 from retcon.core.validity import WindowCounts, judge_windows
 from retcon.errors import GatesFailed
-from retcon.flow.context import Context
+from retcon.flow.context import Context, placed
 from retcon.flow.ports import Progress
 
 
@@ -33,7 +32,8 @@ def judge_inputs(
             context.watch(Progress(step="open", model=planned.name, note=f"windows of {i.table}"))
             looking = (i.table, i.valid, model.samples)
             if looking not in looked:
-                looked[looking] = _windows(i, model, snapshots, context)
+                read = placed(run, Read(table=i.table, snapshot_id=snapshots[i.table], by=None, slices=None))
+                looked[looking] = context.warehouse.windows(read, i.valid, samples=model.samples)
             verdicts.append(judge_windows(model.name, i.name, i.valid, looked[looking]))
     if not verdicts:
         return run
@@ -47,9 +47,3 @@ def judge_inputs(
             next=f"mend the history, then `retcon plan --refresh backfills/{run.id}.yaml`",
         )
     return run
-
-
-def _windows(i: Input, model: Model, snapshots: Mapping[str, int | None], context: Context) -> WindowCounts:
-    assert i.valid is not None
-    read = Read(table=i.table, snapshot_id=snapshots[i.table], by=None, slices=None)
-    return context.warehouse.windows(read, i.valid, samples=model.samples)

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from functools import reduce
 
 from retcon.core.adoption import require_adopted
-from retcon.core.evolution import SchemaChange
+from retcon.core.evolution import SchemaChange, is_built_beside
 from retcon.core.intervals import Edge, Interval, edge_text
 from retcon.core.keys import Keys, is_value_of
 from retcon.core.models import Model, Strategy
-from retcon.core.notes import carried_notes, keys_notes, notes_of, widened_notes
+from retcon.core.notes import beside_notes, carried_notes, keys_notes, notes_of, widened_notes
 from retcon.core.planning import (
     Scope,
     World,
@@ -27,11 +27,11 @@ from retcon.core.planning import (
     spread,
     tells_history,
 )
-from retcon.core.plans import Plan, Request
+from retcon.core.plans import Beside, Plan, PlannedModel, Request, beside_of
 from retcon.core.projects import Project
 from retcon.core.schemas import (
     planned_changes,
-    require_aligned,
+    repartitioned,
     require_carried,
     require_same_hashes,
     require_time_columns,
@@ -99,18 +99,21 @@ class Planner:
         changes = self._require_readable(running, world)
         for name in running:
             require_carried(graph.models[name], changes[name], is_keyed=name in scope.keyed)
+        first = graph.models[selected[0]]
+        id = plan_id(ask.now, first, ask.suffix)
+        there = world
+        world = _without(world, {name for name in running if is_built_beside(changes[name])})
         world = replace(world, past=self._past(scope, world, ask.now))
         models = tuple(
-            replace(plan_model(graph.models[name], scope, graph, world, ask.now, ask.wave), changes=changes[name])
+            _built(plan_model(graph.models[name], scope, graph, world, ask.now, ask.wave), changes[name], id, there)
             for name in running
         )
         limits.require(bytes=sum(model.bytes for model in models))
         require_inputs(models, allow_missing=ask.allow_missing_source)
-        first = graph.models[selected[0]]
         ranges = {name: (range, slices) for name, (range, slices) in asked.items() if range is not None}
         start, end = self._edges(ask, [range for range, _ in ranges.values()])
         return Plan(
-            id=plan_id(ask.now, first, ask.suffix),
+            id=id,
             reason=_printable(ask.reason),
             created=ask.now,
             by=ask.by,
@@ -136,6 +139,7 @@ class Planner:
             notes=(
                 *widened_notes(ranges),
                 *carried_notes(scope),
+                *self._beside_notes(models),
                 *(keys_notes(ask.keys, scope, left_out) if ask.keys is not None else ()),
                 *notes_of(models, graph, interval, world),
             ),
@@ -215,6 +219,15 @@ class Planner:
             return None, None
         start, end = around.edges
         return edge_text(ask.start or start), edge_text(ask.end or end)
+
+    def _beside_notes(self, models: Sequence[PlannedModel]) -> Iterator[str]:
+        """What it costs to build tables beside others, and who is left behind."""
+        restated = {model.name for model in models}
+        for model in models:
+            if model.beside is not None:
+                snapshot = model.beside.instead_of
+                held = self._tables.contents(model.name, time=None, grain=WHOLE, snapshot_id=snapshot)
+                yield from beside_notes(model, model.beside.table, held.of(None), self._project.graph, restated)
 
     def _world(self, selected: Sequence[str]) -> World:
         """Facts, contents and published slices of every table that the plan could touch."""
@@ -318,19 +331,22 @@ class Planner:
         columns = {name: facts.column_names for name, facts in world.facts.items() if facts.columns}
         problems: list[Problem] = []
         changes: dict[str, tuple[SchemaChange, ...]] = {}
+        seen = dict(world.facts)
         for name in planned:
             model = graph.models[name]
-            if model.reads_itself:
-                columns.setdefault(name, tuple(column for column, _ in model.columns))
+            if model.reads_itself and (name not in columns or model.strategy is Strategy.FULL):
+                columns[name] = tuple(column for column, _ in model.columns)
             problems += self._sql.column_problems(model, columns)
             output = self._sql.output_columns(model, columns)
-            require_time_columns(model, world.facts)
-            require_same_hashes(model, world.facts)
+            require_time_columns(model, seen)
+            require_same_hashes(model, seen)
             facts = world.facts.get(name)
             if facts is not None:
                 self._require_own(model, facts)
-                require_aligned(model, facts)
-            changes[name] = planned_changes(model, facts, output)
+            cut = repartitioned(model, facts) if facts is not None else ()
+            changes[name] = (*cut, *planned_changes(model, facts, output))
+            if is_built_beside(changes[name]):
+                seen.pop(name)
             if output is not None:
                 columns[name] = output
         if problems:
@@ -357,6 +373,23 @@ def _around(intervals: Sequence[Interval]) -> Interval | None:
     if not intervals:
         return None
     return Interval(min(each.start for each in intervals), max(each.end for each in intervals))
+
+
+def _without(world: World, names: Collection[str]) -> World:
+    """The world as it is for whoever reads tables that are built anew: nothing of those that are there."""
+    return replace(
+        world,
+        facts={name: facts for name, facts in world.facts.items() if name not in names},
+        contents={key: held for key, held in world.contents.items() if key[0] not in names},
+    )
+
+
+def _built(planned: PlannedModel, changes: tuple[SchemaChange, ...], plan: str, there: World) -> PlannedModel:
+    """The model with how its table gets to take what it yields."""
+    if not is_built_beside(changes):
+        return replace(planned, changes=changes)
+    beside = Beside(table=beside_of(plan, planned.name), instead_of=there.facts[planned.name].snapshot_id)
+    return replace(planned, changes=changes, beside=beside, is_new=False)
 
 
 def _with_planned(world: World, model: Model, slices: SliceSet) -> World:

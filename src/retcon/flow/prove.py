@@ -29,6 +29,7 @@ from retcon.core.measures import SliceMeasure, TableMeasures
 from retcon.core.models import Model
 from retcon.core.plans import PlannedModel
 from retcon.core.runs import Judged, ProvenSlice, ProvingBegan, Run, RunTable
+from retcon.core.schemas import is_comparable
 from retcon.core.slices import Buckets, Slice, SliceSet
 from retcon.flow.branches import require_own_branch
 from retcon.flow.context import Context, job_of, keyed_rows
@@ -93,22 +94,32 @@ def _prove_model(run: Run, planned: PlannedModel, context: Context) -> _Proof:
 
 def _request(run: Run, planned: PlannedModel, context: Context) -> MeasureRequest:
     model = context.model(planned)
+    table = run.tables[planned.name]
     metrics = metrics_of(model.gates)
-    base = run.tables[planned.name].base_snapshot
     return MeasureRequest(
         model=model,
-        table=planned.name,
+        table=table.written,
         slices=planned.slices,
         metrics=metrics,
         not_null=not_null_columns(model.gates),
         staged=require_own_branch(run, planned, context),
-        production=base,
-        known=_known(planned, base, metrics, context) if base is not None else {},
+        production=_compared_with(model, table, context),
+        production_table=table.table,
+        known=_known(planned, table.base_snapshot, metrics, context),
     )
 
 
+def _compared_with(model: Model, table: RunTable, context: Context) -> int | None:
+    """Production's snapshot, unless another table takes its place and their slices can't be told by one column."""
+    if table.replaces is None:
+        return table.base_snapshot
+    old, new = (context.tables.facts(name) for name in (table.table, table.written))
+    is_told = old is not None and new is not None and is_comparable(model, old, new)
+    return table.snapshot_before if is_told else None
+
+
 def _known(
-    planned: PlannedModel, base: int, metrics: tuple[Metric, ...], context: Context
+    planned: PlannedModel, base: int | None, metrics: tuple[Metric, ...], context: Context
 ) -> dict[Slice, SliceMeasure]:
     """Production's measures that the ledger has and that are still true: nobody wrote to the slice since."""
     if not all(metric.is_additive for metric in metrics):
@@ -144,7 +155,7 @@ def _always_on(
 ) -> list[Verdict]:
     staged, production = measured
     table = run.tables[planned.name]
-    verdicts = [_schema(planned, table, context), _outside_scope(planned, request, table, context)]
+    verdicts = [_schema(table, context), _outside_scope(planned, request, table, context)]
     verdicts.append(_empty(request.model, staged, production))
     keyed = keyed_rows(run, planned, context)
     if keyed is not None:
@@ -154,22 +165,22 @@ def _always_on(
     return verdicts
 
 
-def _schema(planned: PlannedModel, table: RunTable, context: Context) -> Verdict:
+def _schema(table: RunTable, context: Context) -> Verdict:
     """The table still is what it was when staging began."""
-    facts = context.tables.facts(planned.name)
+    facts = context.tables.facts(table.written)
     then = (table.uuid, table.schema_id, table.spec_id)
     now = (facts.uuid, facts.schema_id, facts.spec_id) if facts is not None else None
     findings = []
     if now != then:
         findings.append(Finding(slice=None, text="the table's schema, partitioning or identity changed since staging"))
     columns = len(facts.columns) if facts is not None else 0
-    return _verdict(planned.name, SCHEMA, f"{columns} columns as the table has them", findings)
+    return _verdict(table.table, SCHEMA, f"{columns} columns as the table has them", findings)
 
 
 def _outside_scope(planned: PlannedModel, request: MeasureRequest, table: RunTable, context: Context) -> Verdict:
     """The branch differs from production's base in planned slices only: told by its manifests, no data read."""
     changed = context.tables.changed(
-        planned.name,
+        table.written,
         time=request.model.slicing.by,
         grain=planned.slices.grain,
         since=table.base_snapshot,

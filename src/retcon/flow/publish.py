@@ -70,7 +70,7 @@ def _prepare(run: Run, planned: PlannedModel, context: Context) -> PointerSwap:
 
 def _require_unmoved(run: Run, planned: PlannedModel, context: Context) -> None:
     """Name the slices of this run that somebody else wrote since it began; Iceberg's own check names files only."""
-    base = run.tables[planned.name].base_snapshot
+    base = run.tables[planned.name].snapshot_before
     facts = context.tables.facts(planned.name)
     if facts is None:
         raise Refused(
@@ -80,6 +80,13 @@ def _require_unmoved(run: Run, planned: PlannedModel, context: Context) -> None:
         )
     if facts.snapshot_id == base:
         return
+    if planned.beside is not None:
+        commits = ", ".join(context.tables.commits_after(planned.name, base)[:3])
+        raise Conflict(
+            f"{planned.name}: written by others since this run began to build a table in its place ({commits})",
+            state="nothing was published; production is untouched by this run",
+            next=f"`retcon plan --refresh backfills/{run.id}.yaml` plans it anew on what is there now",
+        )
     by = context.model(planned).slicing.by
     for used in _used(run, planned, context):
         time = None if isinstance(used.grain, Whole) else by

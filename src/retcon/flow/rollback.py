@@ -44,6 +44,7 @@ def require_possible(run: Run, reason: str, project: Project, tables: Tables, no
     _require_published(run)
     _require_in_time(run, now, project)
     _require_nothing_later(run, tables)
+    _require_kept(run, tables)
 
 
 def rollback_until(run: Run, retention_days: int) -> datetime | None:
@@ -88,6 +89,19 @@ def _require_nothing_later(run: Run, tables: Tables) -> None:
             state="nothing was rolled back",
             next="roll back the later run first, or plan a new correction over the same range",
         )
+
+
+def _require_kept(run: Run, tables: Tables) -> None:
+    """Where a table took the place of another, that one is still there, as it was."""
+    for replaced in (table.replaces for table in run.tables.values() if table.replaces is not None):
+        facts = tables.facts(replaced.beside)
+        kept = (facts.uuid, facts.snapshot_id) if facts is not None else None
+        if kept != (replaced.uuid, replaced.snapshot_id):
+            raise Refused(
+                f"the version from before, {replaced.beside}, {'was changed' if kept else 'is gone'}",
+                state="nothing was rolled back",
+                next="plan a new correction instead",
+            )
 
 
 def _readers(run: Run, ledger: Ledger) -> tuple[tuple[str, str, str], ...]:

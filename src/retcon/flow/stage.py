@@ -13,9 +13,10 @@ from retcon.core.evolution import SchemaChange, comments_for
 from retcon.core.jobs import Job, StagedWave
 from retcon.core.models import Order
 from retcon.core.planning import require_hours_as_planned
-from retcon.core.plans import PlannedModel
+from retcon.core.plans import Beside, PlannedModel
 from retcon.core.runs import (
     Paused,
+    Replaced,
     Resumed,
     Run,
     RunState,
@@ -27,16 +28,17 @@ from retcon.core.runs import (
     WaveStaged,
     WaveState,
 )
-from retcon.core.schemas import opened_changes, require_aligned, require_same_hashes
+from retcon.core.schemas import carried_properties, opened_changes, require_aligned, require_same_hashes
 from retcon.core.slices import SliceSet
-from retcon.core.tables import Told
-from retcon.errors import Fault, Interrupted, RetconError
+from retcon.core.tables import TableFacts, Told
+from retcon.errors import Fault, Interrupted, Refused, RetconError
 from retcon.flow.branches import require_own_branch
+from retcon.flow.cancel import drop_staged
 from retcon.flow.context import Context, job_of, target_of
 from retcon.flow.judge_inputs import judge_inputs
-from retcon.flow.ports import Progress
+from retcon.flow.ports import Progress, Tables
 from retcon.flow.standing import known_tables
-from retcon.flow.still_fits import require_unchanged_inputs
+from retcon.flow.still_fits import require_replaceable, require_unchanged_inputs
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,7 +90,8 @@ def _jobs(
     snapshots = context.snapshots(run)
     for number, slices in waves:
         if context.model(planned).reads_itself:
-            snapshots = {**snapshots, planned.name: context.tables.head(planned.name, run.plan.branch)}
+            head = context.tables.head(run.plan.place(planned.name), run.plan.branch)
+            snapshots = {**snapshots, planned.name: head}
         job = job_of(run, planned, slices, snapshots, context, f"w{number}")
         yield _Wave(planned=planned, number=number, slices=slices, job=_sized(job, context), look_first=look_first)
 
@@ -132,28 +135,37 @@ def _open_table(run: Run, planned: PlannedModel, snapshots: Mapping[str, int | N
     model = context.model(planned)
     first = SliceSet(planned.slices.grain, planned.slices.ordinals[:1])
     job = job_of(run, planned, first, snapshots, context, "schema")
-    facts = context.tables.facts(planned.name)
-    if facts is not None:
+    there = context.tables.facts(planned.name)
+    if there is not None:
         # As when it was planned: by now it may be another table, or cut otherwise.
-        require_adopted(model, facts, known_tables(context.ledger, model.name), context.project.env_option)
-        require_aligned(model, facts)
-    changes: tuple[SchemaChange, ...] = opened_changes(model, facts, context.warehouse.output(job), planned.changes)
+        require_adopted(model, there, known_tables(context.ledger, model.name), context.project.env_option)
+        if planned.beside is None:
+            require_aligned(model, there)
+    output = context.warehouse.output(job)
+    changes: tuple[SchemaChange, ...] = opened_changes(model, there, output, planned.changes)
+    place, facts, properties, replaces = planned.name, there, dict[str, str](), None
+    if planned.beside is not None:
+        there = require_replaceable(run.id, model.name, planned.beside, there)
+        place, facts = planned.beside.table, None
+        properties = carried_properties(there, (column.name for column in output))
+        replaces = _replaced(run, model.name, planned.beside, there, context.tables)
     if facts is None:
-        context.warehouse.make_table(job, planned.name, run.id)
-        facts = context.tables.facts(planned.name)
+        context.warehouse.make_table(job, place, run.id, properties)
+        facts = context.tables.facts(place)
         changes = () if facts is None else comments_for(model, facts)
     if facts is not None and changes:
         # Once more after a crash, the table has them already and nothing is left to change.
-        context.warehouse.change_columns(job, planned.name, changes)
-        facts = context.tables.facts(planned.name)
+        context.warehouse.change_columns(job, place, changes)
+        facts = context.tables.facts(place)
     if facts is None:
-        raise Fault(f"{planned.name} was made, but the catalog doesn't show it", state="nothing was staged")
-    read = {i.table: found for i in model.inputs if (found := context.tables.facts(i.table)) is not None}
+        raise Fault(f"{place} was made, but the catalog doesn't show it", state="nothing was staged")
+    tables = ((i.table, context.tables.facts(run.plan.place(i.table))) for i in model.inputs)
+    read = {table: found for table, found in tables if found is not None}
     require_same_hashes(model, {**read, model.name: facts})
     require_hours_as_planned(run.id, model, planned, read)
     # A branch from before a crash holds nothing yet, and main may have moved since: begin it anew.
-    context.tables.drop_branch(planned.name, run.plan.branch)
-    context.warehouse.open_branch(planned.name, run.plan.branch, facts.snapshot_id)
+    context.tables.drop_branch(place, run.plan.branch)
+    context.warehouse.open_branch(place, run.plan.branch, facts.snapshot_id)
     return RunTable(
         table=planned.name,
         uuid=facts.uuid,
@@ -161,6 +173,26 @@ def _open_table(run: Run, planned: PlannedModel, snapshots: Mapping[str, int | N
         spec_id=facts.spec_id,
         base_snapshot=facts.snapshot_id,
         made=facts.properties.get("retcon.made_by") == run.id,
+        replaces=replaces,
+    )
+
+
+def _replaced(run: Run, model: str, beside: Beside, there: TableFacts, tables: Tables) -> Replaced:
+    """The table that another will take the place of; what a crash left of that one is gone."""
+    # Nothing is staged in it yet, and its inputs may have other columns by now.
+    drop_staged(beside.table, run, tables)
+    if tables.facts(beside.table) is not None:
+        raise Refused(
+            f"{model} can't be built beside: there is a table {beside.table} already",
+            state="nothing was staged; production is untouched",
+            next=f"`retcon plan --refresh {run.id}` plans it under another name",
+        )
+    return Replaced(
+        beside=beside.table,
+        uuid=there.uuid,
+        schema_id=there.schema_id,
+        spec_id=there.spec_id,
+        snapshot_id=there.snapshot_id,
     )
 
 

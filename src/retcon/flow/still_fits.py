@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from retcon.core.gates import OTHER_KEYS
 from retcon.core.models import Input
 from retcon.core.planning import not_made_here
-from retcon.core.plans import Origin, Plan, PlannedInput
+from retcon.core.plans import Beside, Origin, Plan, PlannedInput
 from retcon.core.projects import Project, Settings
 from retcon.core.slices import WHOLE, Grain, SliceSet
-from retcon.errors import Refused
+from retcon.core.tables import TableFacts
+from retcon.errors import Conflict, Refused
 from retcon.flow.ports import Tables
 
 
@@ -51,6 +52,8 @@ def require_unchanged_inputs(
 ) -> None:
     """Inputs may have changed elsewhere, not in what the plan reads: as they are now, or as they were pinned."""
     for planned in plan.models:
+        if planned.beside is not None:
+            require_replaceable(plan.id, planned.name, planned.beside, tables.facts(planned.name))
         model = project.graph.model(planned.name)
         declared = {i.name: i for i in model.inputs}
         for i in planned.inputs:
@@ -65,6 +68,18 @@ def require_unchanged_inputs(
                     state="nothing was run",
                     next=f"`retcon plan --refresh backfills/{plan.id}.yaml` renews the plan",
                 )
+
+
+def require_replaceable(plan: str, model: str, beside: Beside, there: TableFacts | None) -> TableFacts:
+    """The table that another is to take the place of is the one that the plan saw: all of it goes."""
+    if there is not None and there.snapshot_id == beside.instead_of:
+        return there
+    raise Conflict(
+        f"{model} {'is gone' if there is None else 'was written'} since plan {plan} was made, which builds a table "
+        "in its place",
+        state="nothing was staged; production is untouched",
+        next=f"`retcon plan --refresh backfills/{plan}.yaml` renews the plan",
+    )
 
 
 def require_same_files(plan: Plan, project: Project, tables: Tables) -> None:
@@ -130,6 +145,8 @@ def _changed_slices(plan: Plan, i: PlannedInput, by: str | None, tables: Tables,
     if snapshot_id == i.snapshot_id:
         return ""
     own = plan.model(i.table)
+    if own is not None and own.beside is not None:
+        return ""  # nothing of the table that is there now is read
     reads = None if i.slices is None else not_made_here(i.slices, own.slices if own is not None else None)
     cut = WHOLE if reads is None else reads.grain
     column = None if reads is None else by

@@ -21,6 +21,7 @@ from retcon.core.runs import (
     RecordedWave,
     Run,
     RunState,
+    RunTable,
     first_broken_link,
 )
 from retcon.core.slices import SliceSet
@@ -134,6 +135,19 @@ class RunReport:
     old_version: str | None
     """The tag under which the version from before is readable."""
     code: Mapping[str, str]
+
+    @property
+    def old_versions(self) -> tuple[str, ...]:
+        """From where the version from before is selected, table by table."""
+        tables = [self.run.tables[p.name] for p in self.run.plan.models if p.name in self.run.tables]
+        return tuple(place for table in tables if (place := self._old_version(table)) is not None)
+
+    def _old_version(self, table: RunTable) -> str | None:
+        if table.replaces is not None:
+            # After a rollback the two have changed places again.
+            return table.replaces.beside if self.run.state is RunState.PUBLISHED else None
+        is_tagged = self.old_version is not None and table.base_snapshot is not None
+        return f"{table.table} VERSION AS OF '{self.old_version}'" if is_tagged else None
 
     @property
     def parameters(self) -> Mapping[str, Any]:

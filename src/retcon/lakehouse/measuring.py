@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
 from decimal import Decimal, InvalidOperation
 from functools import reduce
 from typing import Any
@@ -13,8 +14,9 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
-from pyspark.sql.types import ArrayType, DecimalType, MapType, StructField, StructType
+from pyspark.sql.types import DecimalType, StructField
 
+from retcon.core.evolution import may_widen
 from retcon.core.gates import Unique
 from retcon.core.jobs import Job, KeyedRows, MeasureRequest, Read
 from retcon.core.measures import SliceMeasure, TableMeasures
@@ -57,15 +59,16 @@ class Measuring:
         fields = _hashed_fields(staged_rows, request.model.volatile)
         shape = shape_of(fields)
         # Production may lack a new column, or have a narrower one: its checksums are of another shape then.
-        old_shape = shape
+        old_shape, untold = shape, list[str]()
         known = {slice: measure for slice, measure in request.known.items() if has_shape(measure.checksum, shape)}
         unknown = SliceSet.of(request.slices.grain, (s.ordinal for s in request.slices if s not in known))
         frames = [_side(staged_rows, _STAGED, fields)]
         if request.production is not None and unknown:
-            old_rows = self._reads.frame(_table_read(request, request.production, unknown))
+            old_rows = self._reads.frame(_old_read(request, unknown))
             old_fields = _hashed_fields(old_rows, request.model.volatile)
             old_shape = shape_of(old_fields)
-            frames.append(_without_reshaped(_side(old_rows, _PRODUCTION, old_fields), staged_rows))
+            frames.append(_comparable(_side(old_rows, _PRODUCTION, old_fields), staged_rows))
+            untold = [m.expression for m in request.metrics if not _resolves(m.expression, frames[-1])]
         union = reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), frames)
         scales = [_summed_scale(metric.expression, union) for metric in request.metrics]
         try:
@@ -77,7 +80,8 @@ class Measuring:
                 next="mend the metric or the column names under `gates:`, then `retcon apply` again",
             ) from error
         staged = _collected([row for row in rows if row[_SIDE] == _STAGED], request, scales, shape)
-        production = _collected([row for row in rows if row[_SIDE] == _PRODUCTION], request, scales, old_shape)
+        read = _collected([row for row in rows if row[_SIDE] == _PRODUCTION], request, scales, old_shape)
+        production = _without(read, untold)
         empty = checksum_text(0, 0, 0, shape)
         zero = SliceMeasure(rows=0, checksum=empty, nulls={}, metrics={m.expression: None for m in request.metrics})
         every = {slice: staged.slices.get(slice, zero) for slice in request.slices}
@@ -112,10 +116,8 @@ class Measuring:
     def others_changed(self, request: MeasureRequest, keyed: KeyedRows) -> tuple[Slice, ...]:
         """Slices in which the rows of other keys aren't, as a multiset, what they were when the run began."""
         column = keyed.keys.column
-        staged, base = (
-            self._reads.frame(_table_read(request, snapshot, request.slices))
-            for snapshot in (request.staged, request.production)
-        )
+        reads = (_table_read(request, request.staged, request.slices), _old_read(request, request.slices))
+        staged, base = (self._reads.frame(read) for read in reads)
         fields = _hashed_fields(staged, ())
         low, high = checksum_sums(_HASH)
         sides = [
@@ -155,16 +157,44 @@ def _side(frame: DataFrame, side: int, fields: list[StructField]) -> DataFrame:
     return frame.select(F.lit(side).alias(_SIDE), F.expr(row_hash(fields)).alias(_HASH), "*")
 
 
-def _without_reshaped(old: DataFrame, staged: DataFrame) -> DataFrame:
-    """Without columns whose nested fields changed: no union takes both, so of the old ones nothing is measured."""
+def _comparable(old: DataFrame, staged: DataFrame) -> DataFrame:
+    """Without columns that are gone or of another type now: a union would change those of the staged side, so of the
+    old ones nothing is measured.
+    """
     now = {field.name.lower(): field.dataType.simpleString() for field in staged.schema.fields}
-    nested = [f for f in old.schema.fields if isinstance(f.dataType, StructType | ArrayType | MapType)]
-    return old.drop(*(f.name for f in nested if now.get(f.name.lower()) != f.dataType.simpleString()))
+    kinds = {field.name: field.dataType.simpleString() for field in old.schema.fields}
+    kept = (_SIDE, _HASH)
+    same = {name for name, kind in kinds.items() if name in kept or kind == now.get(name.lower())}
+    widened = {name for name, kind in kinds.items() if may_widen(kind, now.get(name.lower(), ""))}
+    return old.drop(*(kinds.keys() - same - widened))
+
+
+def _resolves(metric: str, frame: DataFrame) -> bool:
+    """Has the frame every column that the metric is about?"""
+    try:
+        frame.agg(F.expr(metric))
+    except AnalysisException:
+        return False
+    return True
+
+
+def _without(measures: TableMeasures, metrics: Collection[str]) -> TableMeasures:
+    """The measures without these metrics: counting what isn't there would give 0."""
+
+    def told(values: Mapping[str, Decimal | None]) -> dict[str, Decimal | None]:
+        return {name: None if name in metrics else value for name, value in values.items()}
+
+    slices = {slice: replace(each, metrics=told(each.metrics)) for slice, each in measures.slices.items()}
+    return TableMeasures(slices=slices, totals=told(measures.totals)) if metrics else measures
 
 
 def _table_read(request: MeasureRequest, snapshot: int | None, slices: SliceSet | None) -> Read:
     by = request.model.slicing.by
     return Read(table=request.table, snapshot_id=snapshot, by=by, slices=None if by is None else slices)
+
+
+def _old_read(request: MeasureRequest, slices: SliceSet) -> Read:
+    return replace(_table_read(request, request.production, slices), table=request.production_table)
 
 
 def _slice_column(frame: DataFrame, request: MeasureRequest) -> SparkColumn:

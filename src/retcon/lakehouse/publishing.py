@@ -15,7 +15,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from retcon.core.jobs import PublishRequest
-from retcon.core.runs import PointerSwap
+from retcon.core.runs import Pointer, PointerSwap, Replaced, RunTable
 from retcon.core.slices import Grain, Whole
 from retcon.errors import Conflict, Refused
 from retcon.lakehouse.predicates import MOST_IN_A_LIST
@@ -33,12 +33,12 @@ class Publishing:
 
     def prepare_publish(self, request: PublishRequest) -> PointerSwap:
         """Replace the run's slices on main by the proven files of its branch, in a metadata file of its own."""
-        table = self._staging.iceberg(request.table.table)
-        _require_same_table(table, request)
+        table = self._staging.iceberg(request.table.written)
+        _require_same_table(table, request.table, request)
         files = self._staged_files(table, request)
         transaction = table.newTransaction()
         # Opening it looks at the table anew: what was checked before may have changed while files were looked for.
-        _require_same_table(table, request)
+        _require_same_table(table, request.table, request)
         overwrite = transaction.newOverwrite()
         # One expression for all slices: a second filter would be removed by but not validated.
         rows = self._expression(table, request)
@@ -61,22 +61,44 @@ class Publishing:
         if before is not None and not table.refs().containsKey(request.tag):
             # In the publish's own metadata: what readers had until now, commits of others meanwhile included.
             transaction.manageSnapshots().createTag(request.tag, before.snapshotId()).commit()
-        return self._written(table, transaction, request)
+        swap = self._written(table, transaction, request.table.written)
+        replaced = request.table.replaces
+        return swap if replaced is None else self._in_place_of(replaced, swap, request)
+
+    def _in_place_of(self, replaced: Replaced, swap: PointerSwap, request: PublishRequest) -> PointerSwap:
+        """The same step for the name of the table that is replaced, which changes places with the one built beside."""
+        table = self._staging.iceberg(request.table.table)
+        _require_same_table(table, replaced, request)
+        if _id_of(table.currentSnapshot()) != replaced.snapshot_id:
+            raise Conflict(
+                f"{request.table.table}: somebody wrote to the table whose place this run takes",
+                state=_UNTOUCHED,
+                next=f"`retcon plan --refresh {request.run}` plans it anew",
+            )
+        return PointerSwap(
+            table=request.table.table,
+            old_location=_location(table),
+            new_location=swap.new_location,
+            snapshot_id=swap.snapshot_id,
+            beside=Pointer(table=swap.table, location=swap.old_location),
+        )
 
     def prepare_rollback(self, request: PublishRequest) -> PointerSwap:
         """Main back to where it was before the publish; where it had nothing, the slices are emptied."""
         table = self._staging.iceberg(request.table.table)
         transaction = table.newTransaction()
         # Columns that were added since are no hindrance: the old files lack them, and they read as NULL.
-        _require_same_table(table, replace(request, table=replace(request.table, schema_id=table.schema().schemaId())))
+        _require_same_table(table, replace(request.table, schema_id=table.schema().schemaId()), request)
         # Of the state that the transaction starts from: opening it looked at the table anew.
         current = transaction.startMetadata().currentSnapshot()
-        if current is None or current.snapshotId() != request.table.published_snapshot:
+        if _id_of(current) != request.table.published_snapshot:
             raise Conflict(
                 f"something landed in {request.table.table} after the publish",
                 state="nothing was rolled back",
                 next=f"`retcon rollback {request.run} --reason …` again lists what it was",
             )
+        if request.table.replaces is not None:
+            return self._back_in_place(request.table.replaces, table, request)
         before = current.parentId()
         try:
             if before is None:
@@ -93,7 +115,19 @@ class Publishing:
                 state="nothing was rolled back",
                 next="if its old snapshot was expired, plan a new correction instead",
             ) from error
-        return self._written(table, transaction, request)
+        return self._written(table, transaction, request.table.table)
+
+    def _back_in_place(self, replaced: Replaced, table: Any, request: PublishRequest) -> PointerSwap:
+        """The table that was replaced back under its name, and the one that took its place beside it again."""
+        old = self._staging.iceberg(replaced.beside)
+        _require_same_table(old, replaced, request)
+        return PointerSwap(
+            table=request.table.table,
+            old_location=_location(table),
+            new_location=_location(old),
+            snapshot_id=_id_of(old.currentSnapshot()),
+            beside=Pointer(table=replaced.beside, location=_location(old)),
+        )
 
     def _expression(self, table: Any, request: PublishRequest) -> Any:
         """The run's slices as one Iceberg expression: ranges for neighbours, lists for the rest, as a balanced tree."""
@@ -140,7 +174,7 @@ class Publishing:
         if head is None or head.snapshotId() != request.table.head:
             found = "is gone" if head is None else f"points to snapshot {head.snapshotId()}"
             raise Refused(
-                f"branch {request.branch} of {request.table.table} {found}, "
+                f"branch {request.branch} of {request.table.written} {found}, "
                 f"but snapshot {request.table.head} was proven",
                 state=_UNTOUCHED,
                 next=f"somebody changed it: `retcon cancel {request.run}`, then plan again",
@@ -159,7 +193,7 @@ class Publishing:
                 task = iterator.next()
                 if task.deletes().size():
                     raise Refused(
-                        f"a staged file of {request.table.table} has delete files",
+                        f"a staged file of {request.table.written} has delete files",
                         state=_UNTOUCHED,
                         next=f"somebody wrote to its branch: `retcon cancel {request.run}`, then plan again",
                     )
@@ -169,13 +203,13 @@ class Publishing:
         missing = [path for path in (str(f.location()) for f in files) if not table.io().newInputFile(path).exists()]
         if missing:
             raise Refused(
-                f"{len(missing)} staged files of {request.table.table} are gone, e.g. {missing[0]}",
+                f"{len(missing)} staged files of {request.table.written} are gone, e.g. {missing[0]}",
                 state=_UNTOUCHED,
                 next=f"a clean-up removed them: `retcon cancel {request.run}`; `retcon plan --refresh {request.run}`",
             )
         return files
 
-    def _written(self, table: Any, transaction: Any, request: PublishRequest) -> PointerSwap:
+    def _written(self, table: Any, transaction: Any, name: str) -> PointerSwap:
         operations = table.operations()
         old = transaction.startMetadata().metadataFileLocation()
         metadata = transaction.currentMetadata()
@@ -183,9 +217,15 @@ class Publishing:
         parser = self._spark._jvm.org.apache.iceberg.TableMetadataParser  # type: ignore[union-attr] # set on a live session
         parser.write(metadata, operations.io().newOutputFile(new))
         snapshot = metadata.currentSnapshot()
-        return PointerSwap(
-            table=request.table.table, old_location=old, new_location=new, snapshot_id=snapshot.snapshotId()
-        )
+        return PointerSwap(table=name, old_location=old, new_location=new, snapshot_id=snapshot.snapshotId())
+
+
+def _location(table: Any) -> str:
+    return str(table.operations().current().metadataFileLocation())
+
+
+def _id_of(snapshot: Any) -> int | None:
+    return None if snapshot is None else int(snapshot.snapshotId())
 
 
 def _moment(grain: Grain, ordinal: int, kind: str) -> str:
@@ -208,9 +248,8 @@ def _balanced(either: Callable[[Any, Any], Any], terms: Sequence[Any]) -> Any:
     return either(_balanced(either, terms[:middle]), _balanced(either, terms[middle:]))
 
 
-def _require_same_table(table: Any, request: PublishRequest) -> None:
+def _require_same_table(table: Any, known: RunTable | Replaced, request: PublishRequest) -> None:
     """Iceberg checks none of these for us."""
-    known = request.table
     differences = {
         "uuid (dropped and made again?)": (known.uuid, str(table.uuid())),
         "schema id": (known.schema_id, table.schema().schemaId()),
@@ -219,7 +258,7 @@ def _require_same_table(table: Any, request: PublishRequest) -> None:
     for what, (then, now) in differences.items():
         if then != now:
             raise Refused(
-                f"{known.table} changed since it was staged: its {what} was {then} and is {now}",
+                f"{request.table.table} changed since it was staged: its {what} was {then} and is {now}",
                 state=_UNTOUCHED,
                 next=f"`retcon cancel {request.run}`, then plan again",
             )

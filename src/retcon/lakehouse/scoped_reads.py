@@ -100,13 +100,13 @@ class ScopedReads:
                 self._spark.catalog.dropTempView(view)
 
     def _input(self, name: str, read: Read, job: Job) -> DataFrame:
-        if read.table == job.model.name and read.snapshot_id is None:
+        declared = next(i for i in job.model.inputs if i.name == name)
+        if declared.is_own and read.snapshot_id is None:
             return self._nothing_yet(job.model)
         frame = self.frame(read, job.name)
-        key = next(i.key for i in job.model.inputs if i.name == name)
-        if job.keyed is None or key is None:
+        if job.keyed is None or declared.key is None:
             return frame
-        return self.of_keys(frame, key, job.keyed, mark=job.name)
+        return self.of_keys(frame, declared.key, job.keyed, mark=job.name)
 
     def _nothing_yet(self, model: Model) -> DataFrame:
         """What a model reads of itself before it has a table: no rows, of its declared columns."""

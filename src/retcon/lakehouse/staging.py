@@ -13,7 +13,15 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
-from retcon.core.evolution import AddColumn, CommentColumn, SchemaChange, WidenColumn
+from retcon.core.evolution import (
+    AddColumn,
+    CommentColumn,
+    DropColumn,
+    Repartition,
+    RetypeColumn,
+    SchemaChange,
+    WidenColumn,
+)
 from retcon.core.jobs import Job, WaveTarget
 from retcon.core.queries import quoted, quoted_name, text_literal
 from retcon.core.slices import Buckets, Grain, Whole
@@ -51,14 +59,14 @@ class Staging:
         schema = self._reads.compute(job).schema
         return tuple(Column(name=field.name, type=field.dataType.simpleString()) for field in schema.fields)
 
-    def make_table(self, job: Job, table: str, run: str) -> None:
-        """An empty table for the model's output, partitioned by the slice."""
+    def make_table(self, job: Job, table: str, run: str, properties: Mapping[str, str]) -> None:
+        """An empty table for the model's output, partitioned by the slice, with these properties and retcon's."""
         namespace, _, _ = table.rpartition(".")
         # Nullable throughout: whether a column may be NULL is for the gates to say, not for today's query plan.
         frame = self._reads.compute(job)
         columns = frame._jdf.schema().asNullable().toDDL()
-        properties = {"format-version": "2", "retcon.model": job.model.name, "retcon.made_by": run}
-        listed = ", ".join(f"{text_literal(key)} = {text_literal(value)}" for key, value in properties.items())
+        own = {"format-version": "2", "retcon.model": job.model.name, "retcon.made_by": run}
+        listed = ", ".join(f"{text_literal(k)} = {text_literal(v)}" for k, v in {**properties, **own}.items())
         comment = f"COMMENT {text_literal(job.model.description)} " if job.model.description else ""
         self._spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {quoted_name(f'{self._catalog}.{namespace}')}")
         self._spark.sql(
@@ -82,6 +90,8 @@ class Staging:
                     update.updateColumn(change.column, output.caseInsensitiveFindField(change.column).type())
                 case CommentColumn():
                     update.updateColumnDoc(change.column, change.comment)
+                case DropColumn() | RetypeColumn() | Repartition():
+                    raise ValueError(f"{table} is changed in place, which can't be: {change}")
                 case _:
                     assert_never(change)
         try:

@@ -23,18 +23,18 @@ _ICEBERG_TABLES = table(
 def swap_pointers(connection: Connection, catalog: str, swaps: Sequence[PointerSwap]) -> None:
     """Move every table to its new metadata file, provided that nobody moved one of them in between."""
     # Always in the same order: two publishes that share tables wait for one another instead of deadlocking.
-    for swap in sorted(swaps, key=lambda swap: swap.table):
-        namespace, _, name = swap.table.rpartition(".")
+    for table_name, old, new in sorted(step for swap in swaps for step in swap.steps):
+        namespace, _, name = table_name.rpartition(".")
         current = _ICEBERG_TABLES.c
         is_table = (current.catalog_name == catalog, current.table_namespace == namespace, current.table_name == name)
         moved = connection.execute(
             update(_ICEBERG_TABLES)
-            .where(*is_table, current.metadata_location == swap.old_location)
-            .values(metadata_location=swap.new_location, previous_metadata_location=swap.old_location)
+            .where(*is_table, current.metadata_location == old)
+            .values(metadata_location=new, previous_metadata_location=old)
         )
         if moved.rowcount != 1:
             found = connection.scalar(select(current.metadata_location).where(*is_table))
-            raise _conflict(swap.table, catalog, is_there=found is not None)
+            raise _conflict(table_name, catalog, is_there=found is not None)
 
 
 def _conflict(table: str, catalog: str, *, is_there: bool) -> Conflict:

@@ -17,6 +17,7 @@ from retcon.core.runs import (
     RecordedSlice,
     RecordedVerdict,
     RecordedWave,
+    Replaced,
     Run,
     RunState,
     RunTable,
@@ -243,7 +244,7 @@ def _run_of(row: Row[Any]) -> Run:
         by=row.who,
         created=row.created,
         updated=row.updated,
-        tables={model: RunTable(**opened) for model, opened in row.tables.items()},
+        tables={model: _table_of(opened) for model, opened in row.tables.items()},
         pins=row.pins,
         run_ts=row.run_ts,
         totals={model: _metrics(totals) for model, totals in row.totals.items()},
@@ -251,6 +252,12 @@ def _run_of(row: Row[Any]) -> Run:
         rolled_back=row.rolled_back,
         why_ended=row.why_ended,
     )
+
+
+def _table_of(opened: Mapping[str, Any]) -> RunTable:
+    # Runs of before tables could be built beside others say nothing of it.
+    replaces = opened.get("replaces")
+    return RunTable(**{**opened, "replaces": Replaced(**replaces) if replaces else None})
 
 
 def _metrics(stored: Mapping[str, Sequence[str | None]]) -> dict[str, tuple[str | None, str | None]]:

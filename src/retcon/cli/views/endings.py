@@ -16,9 +16,10 @@ def undone_view(undone: Undone) -> RenderableType:
     run = undone.run
     held = [run.tables[planned.name] for planned in run.plan.models]
     tables = [each.table for each in held]
-    emptied = [each.table for each in held if each.base_snapshot is None]
+    emptied = [each.table for each in held if each.snapshot_before is None and each.replaces is None]
     done = [f"{', '.join(tables)}: as before the publish, in one step"]
     done += _kept_columns(run)
+    done += [f"{each.table}: what was undone stays as {each.written}" for each in held if each.replaces is not None]
     if emptied:
         done.append(f"{', '.join(emptied)}: had no history before, so it is there without rows")
     return stack(

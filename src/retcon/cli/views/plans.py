@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
 
 from rich.console import RenderableType
@@ -44,6 +44,7 @@ def plan_view(plan: Plan, settings: Settings, zone: Zone, file: str | None) -> R
             facts(_header(plan, zone)),
             section("Models", _models(plan)),
             _columns(plan),
+            _beside(plan),
             section("Reads", _inputs(plan)),
             section("Gates", _gates(plan)),
             _consumers(plan, settings),
@@ -106,17 +107,31 @@ def _model_row(model: PlannedModel) -> tuple[Cell, ...]:
 
 def _columns(plan: Plan) -> RenderableType | None:
     """How tables change before the first wave, which is before anything is proven."""
-    rows = [
-        (model.name if position == 0 else "", change_text(change))
-        for model in plan.models
-        for position, change in enumerate(model.changes)
-    ]
-    if not rows:
+    changed = [model for model in plan.models if model.beside is None and model.changes]
+    if not changed:
         return None
-    added = any(isinstance(change, AddColumn) for model in plan.models for change in model.changes)
+    added = any(isinstance(change, AddColumn) for model in changed for change in model.changes)
     told = "changed when staging begins, and kept whatever becomes of the run"
     told += "; readers see new columns from then on, NULL until the publish" if added else ""
-    return section("Columns", stack([table((name(), prose()), rows), Text(told, style=QUIET)]))
+    return section("Columns", stack([_changes(changed), Text(told, style=QUIET)]))
+
+
+def _beside(plan: Plan) -> RenderableType | None:
+    """Tables that can't become what their models say: others take their place."""
+    built = [model for model in plan.models if model.beside is not None]
+    if not built:
+        return None
+    told = "built anew, swapped in with the publish; nothing of it shows before"
+    return section("Built beside", stack([_changes(built), Text(told, style=QUIET)]))
+
+
+def _changes(models: Sequence[PlannedModel]) -> RenderableType:
+    rows: list[tuple[Cell, ...]] = []
+    for model in models:
+        told = [change_text(change) for change in model.changes]
+        told = told if model.beside is None else [f"as {model.beside.table}", *told]
+        rows += [(model.name if position == 0 else "", each) for position, each in enumerate(told)]
+    return table((name(), prose()), rows)
 
 
 def _inputs(plan: Plan) -> RenderableType:

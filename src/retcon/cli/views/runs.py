@@ -143,10 +143,8 @@ def _ways_back(report: RunReport, zone: Zone) -> Iterator[tuple[str, RenderableT
     if report.rollback_until is not None:
         back = command("retcon rollback", report.run.id, "--reason …")
         yield "undo", Text.assemble(back, (f"  until {zone.named(report.rollback_until)}", QUIET))
-    if report.old_version is not None:
-        kept = [table.table for table in _run_tables(report.run) if table.base_snapshot is not None]
-        reads = [Text(f"SELECT … FROM {each} VERSION AS OF '{report.old_version}'") for each in kept]
-        yield "old version", stack(reads)
+    if report.old_versions:
+        yield "old version", stack([Text(f"SELECT … FROM {each}") for each in report.old_versions])
 
 
 def _record(report: RunReport) -> Text:
@@ -230,12 +228,18 @@ def _tables(run: Run) -> RenderableType:
     rows = [
         (
             each.table,
-            str(each.base_snapshot) if each.base_snapshot is not None else "made by this run" if each.made else NONE,
+            _before(each),
             str(each.published_snapshot) if each.published_snapshot is not None else NONE,
         )
         for each in _run_tables(run)
     ]
     return section("Tables", table((name("table"), name("snapshot before"), name("snapshot published")), rows))
+
+
+def _before(table: RunTable) -> str:
+    if table.snapshot_before is None:
+        return "made by this run" if table.made and table.replaces is None else NONE
+    return str(table.snapshot_before)
 
 
 def _next_steps(report: RunReport, consumers: Consumers, zone: Zone) -> Iterator[tuple[str, RenderableType]]:
