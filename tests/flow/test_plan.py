@@ -306,6 +306,31 @@ def test_a_new_column_is_in_the_plan_and_in_the_plans_of_those_who_read_it(works
     assert "mart.b: the table has n (bigint, since snapshot " in refusal(workshop, "mart.a", start="2026-01-03").message
 
 
+@pytest.mark.parametrize(
+    ("sql", "keys"),
+    [
+        ("SELECT d, count(*) AS n FROM raw.s GROUP BY d", ""),
+        ("SELECT s.x AS y, s.d FROM raw.s AS s", ""),
+        ("SELECT CAST(d AS DATE) AS d FROM raw.s", "columns: {d: DATE}"),
+    ],
+)
+def test_hours_of_a_date_are_refused_by_the_plan_where_the_text_shows_the_type(
+    workshop: Workshop, sql: str, keys: str
+) -> None:
+    workshop.shop()
+    workshop.model("mart.a", sql=sql, slices="by: d, every: hour", keys=keys)
+    assert "an hour of d, which is a DATE" in refusal(workshop, "mart.a", start="2026-01-03").message
+
+
+def test_the_type_of_the_slice_column_is_followed_through_models_that_the_same_plan_makes(workshop: Workshop) -> None:
+    workshop.shop()
+    workshop.model("mart.b", "mart.a: {time: d}", "SELECT d AS at, n FROM mart.a", slices="by: at, every: hour")
+    assert "mart.b: a slice is an hour of at" in refusal(workshop, "+mart.b", start="2026-01-03").message
+    text = "SELECT CAST(d AS TIMESTAMP) AS at, n FROM mart.a"
+    workshop.model("mart.b", "mart.a: {time: d}", text, slices="by: at, every: hour")
+    assert len(share(workshop.plan("+mart.b", start="2026-01-03", end="2026-01-03"), "mart.b").slices) == 24
+
+
 def test_a_model_that_is_rebuilt_in_full_is_planned_with_every_slice_whatever_was_asked(workshop: Workshop) -> None:
     workshop.shop()
     workshop.publish_by_hand("mart.a", "2026-01-01..2026-01-05")

@@ -22,6 +22,7 @@ from retcon.core.planning import (
     plan_id,
     plan_model,
     reading_of,
+    require_hours_told,
     require_inputs,
     since_start,
     spread,
@@ -34,11 +35,13 @@ from retcon.core.schemas import (
     require_aligned,
     require_carried,
     require_same_hashes,
+    require_slice_type,
     require_time_columns,
 )
 from retcon.core.slices import WHOLE, Buckets, Cut, Grain, SliceSet
 from retcon.core.suggestions import nearest
-from retcon.core.tables import TableContents, TableFacts
+from retcon.core.tables import Column, TableContents, TableFacts
+from retcon.core.types import plain_type
 from retcon.core.versions import require_past_alone, versions_of
 from retcon.errors import BadArguments, Problem, ProjectInvalid, Refused
 from retcon.flow.ports import Ledger, Sql, Tables
@@ -315,6 +318,7 @@ class Planner:
         columns = {name: facts.column_names for name, facts in world.facts.items() if facts.columns}
         problems: list[Problem] = []
         changes: dict[str, tuple[SchemaChange, ...]] = {}
+        cut_by: dict[tuple[str, str], Column] = {}
         for name in planned:
             model = graph.models[name]
             if model.reads_itself:
@@ -322,6 +326,12 @@ class Planner:
             problems += self._sql.column_problems(model, columns)
             output = self._sql.output_columns(model, columns)
             require_time_columns(model, world.facts)
+            dates = {table for (table, _), column in cut_by.items() if column.type == "date"}
+            require_hours_told(model, graph, {*world.facts, *dates})
+            column = self._slice_column(model, world, cut_by)
+            if column is not None:
+                require_slice_type(model, column)
+                cut_by[name, column.name.casefold()] = column
             require_same_hashes(model, world.facts)
             facts = world.facts.get(name)
             if facts is not None:
@@ -333,6 +343,22 @@ class Planner:
         if problems:
             raise ProjectInvalid(problems)
         return changes
+
+    def _slice_column(self, model: Model, world: World, planned: Mapping[tuple[str, str], Column]) -> Column | None:
+        """The slice column of what the query yields, where `columns` or a column that is passed on tell its type."""
+        by = model.slicing.by
+        if by is None:
+            return None
+        declared = next((kind for name, kind in model.columns if name.casefold() == by.casefold()), None)
+        if declared is not None:
+            return Column(name=by, type=plain_type(declared))
+        found = self._sql.passed_on(model, by)
+        if found is None:
+            return None
+        table, column = found
+        facts = world.facts.get(table)
+        known = planned.get((table, column.casefold())) or (facts.column(column) if facts is not None else None)
+        return None if known is None else Column(name=by, type=plain_type(known.type))
 
     def _require_own(self, model: Model, facts: TableFacts) -> None:
         if is_foreign(facts) and not self._ledger.published_slices(model.name):
