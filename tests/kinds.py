@@ -135,8 +135,8 @@ def a_kind(random: Random, family: str) -> Kind:
     """A project of this family."""
     type = random.choice(TYPES)
     grain = random.choice(list(Grain))
-    if type == "DATE" and grain is Grain.HOUR and random.random() < 0.8:
-        type = random.choice(TYPES[1:])  # refused, which needn't be seen often
+    if type == "DATE" and grain is Grain.HOUR and (random.random() < 0.8 or family == "python"):
+        type = random.choice(TYPES[1:])  # refused, which needn't be seen often; of Python, when its types are known
     first = a_layer(random, family, type, grain, scope=f"time: {'t'}", source_type=type)
     slices = _slices(random, first.cut if isinstance(first.cut, Grain) else Grain.DAY)
     layers = [first]

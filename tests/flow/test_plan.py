@@ -334,6 +334,15 @@ def test_a_model_that_is_rebuilt_in_full_is_planned_with_every_slice_whatever_wa
     assert any("mart.a is rebuilt in full" in note for note in plan.notes)
 
 
+def test_a_full_rebuild_covers_what_was_asked_though_its_inputs_hold_only_a_part_of_it(workshop: Workshop) -> None:
+    workshop.shop()
+    text = "SELECT trunc(d, 'MM') AS d, count(*) AS n FROM raw.s GROUP BY trunc(d, 'MM')"
+    workshop.model("mart.a", sql=text, slices="by: d, every: month", keys="strategy: full")
+    ask = {"start": "2026-01-01", "end": "2026-01-20"}
+    assert "raw.s has no data for 2026-01-21" in refusal(workshop, "mart.a", **ask).message
+    assert scope(workshop.plan("mart.a", **ask, allow_missing_source=True)) == {"mart.a": "2026-01"}
+
+
 def test_a_full_rebuild_whose_inputs_tell_no_history_takes_the_dates_that_were_asked(workshop: Workshop) -> None:
     workshop.shop()
     workshop.publish_by_hand("mart.a", "2026-01-01..2026-01-02")

@@ -397,12 +397,14 @@ def test_a_table_in_buckets_is_adopted_and_restated_bucket_by_bucket(any_shop: S
              "PARTITIONED BY (bucket(8, customer))")  # fmt: skip
     shop.sql("INSERT INTO mart.customers SELECT customer, 0, 0 FROM raw.orders GROUP BY customer")
     w = shop.workspace
-    with pytest.raises(Refused, match=r"partitioned by bucket\(customer\), the model is sliced by customer into 4"):
+    with pytest.raises(
+        Refused, match=r"partitioned by bucket\[8\]\(customer\), the model is sliced by customer into 4"
+    ):
         w.adopter.adopt("mart.customers", "the nightly job's", clock=w.clock, who=w.who)
     shop.sql("ALTER TABLE mart.customers REPLACE PARTITION FIELD bucket(8, customer) WITH bucket(4, customer)")
     with pytest.raises(Refused, match="hold rows of more than one slice") as refused:
         w.adopter.adopt("mart.customers", "the nightly job's", clock=w.clock, who=w.who)
-    shop.sql(refused.value.next.partition("CALL ")[2].join(["CALL lake.", ""]))
+    shop.sql(refused.value.next[refused.value.next.index("CALL") :])
     adopted = w.adopter.adopt("mart.customers", "the nightly job's", clock=w.clock, who=w.who)
     assert adopted.adoption.slices.text == "b0..b3"
     assert adopted.survey.rows == 20

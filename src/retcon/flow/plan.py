@@ -26,7 +26,6 @@ from retcon.core.planning import (
     require_inputs,
     since_start,
     spread,
-    tells_history,
 )
 from retcon.core.plans import Plan, Request
 from retcon.core.projects import Project
@@ -202,10 +201,10 @@ class Planner:
         seen = world
         for name in selected:
             model = graph.models[name]
-            is_all = model.strategy is Strategy.FULL and tells_history(model, graph, seen)
-            start, end = (None, None) if is_all else (ask.start, ask.end)
-            interval = asked_or_default(model, start, end, graph, seen, ask.now)
+            interval = asked_or_default(model, ask.start, ask.end, graph, seen, ask.now)
             slices = since_start(model, _slices_in(model.grain, interval))
+            if model.strategy is Strategy.FULL:
+                slices |= held_by_inputs(model, graph, seen, ask.now)
             asked[name] = interval, slices
             seen = _with_planned(seen, model, slices)
         return asked
