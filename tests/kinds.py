@@ -198,7 +198,8 @@ def _by_time(random: Random, family: str, type: str, grain: Grain) -> Layer:
         inputs=f"  {{source}}: {{time: t{keyed}}}",
         code="",
         expected="",
-        strategy=random.choice(["replace", "replace", "full"]),
+        # A source that is cut by years holds all hours of them.
+        strategy="replace" if grain is Grain.HOUR else random.choice(["replace", "replace", "full"]),
     )
     match family:
         case "passed on":

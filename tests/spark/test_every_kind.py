@@ -111,14 +111,14 @@ class Project(Shop):
             prefix = "staging_" if self.environment else ""
         return [f"{prefix}mart.{variant}", f"{prefix}mart.{variant}_2"][: len(self.kind.layers)]
 
-    def ask(self, variant: str, slices: SliceSet | None = None, **more: Any) -> Plan:
+    def ask(self, *models: str, slices: SliceSet | None = None, **more: Any) -> Plan:
         start, end = (edge_text(edge) for edge in (slices or self.kind.slices).hull().edges)
-        return self.plan(*self.names(variant), start=start, end=end, allow_missing_source=True, **more)
+        return self.plan(*models, start=start, end=end, allow_missing_source=True, **more)
 
     def refusal(self) -> str:
         """What `check` or `plan` say, if they refuse: what isn't supported never runs."""
         try:
-            self.ask("once")
+            self.ask(*self.names("once"))
         except (Refused, ProjectInvalid) as refusal:
             return str(refusal)
         return ""
@@ -130,8 +130,8 @@ class Project(Shop):
         if self.kind.is_adopted:
             self.adopt()
         for part in self.parts():
-            self.apply_as_expected(self.ask("once", part, wave=1000))
-        self.crash(self.ask("crashed", wave=self.kind.wave))
+            self.apply_as_expected(self.ask(*self.names("once"), slices=part, wave=1000))
+        self.crash(self.ask(*self.names("crashed"), wave=self.kind.wave))
         source = "raw.s"
         for layer, name in zip(self.kind.layers, self.names("crashed"), strict=True):
             assert self.production(name) == self.rows(layer.recomputed(source)), name
@@ -231,7 +231,7 @@ class Project(Shop):
     # ── and change ────────────────────────────────────────────────────────────────────────────────────────────────
 
     def change(self) -> None:
-        """Rows of the source go and come, everywhere; a part of the table is restated."""
+        """Rows of the source go and come, everywhere; a part of the first table is restated, and what reads it."""
         kind, random = self.kind, self.random
         first = random.randrange(len(kind.slices))
         last = random.randrange(first, len(kind.slices))
@@ -243,10 +243,10 @@ class Project(Shop):
         self.insert(some_rows(random, kind.type, changed, 2))
         keys = self.workspace.listed_keys("k=a,c").keys if kind.with_keys else None
         try:
-            plan = self.ask("once", part, keys=keys)
+            plan = self.ask(self.names("once")[0], slices=part, keys=keys)
         except Refused:
             assert keys is not None
-            plan = self.ask("once", part)
+            plan = self.ask(self.names("once")[0], slices=part)
         self.apply_as_expected(plan)
 
 
