@@ -159,9 +159,9 @@ def a_kind(random: Random, family: str) -> Kind:
     # Spark's own days are those of the session, so what cuts times down does it in UTC.
     is_uncut = family in ("passed on", "not by time") and len(layers) == 1
     most = max(len(slices.recut(layer.cut)) for layer in layers)
-    # A source that is cut by years holds all hours of them, and a full rebuild computes these.
-    is_short = any(layer.strategy == "full" and layer.cut in (Grain.HOUR, Grain.DAY) for layer in layers)
-    cuts = [] if is_short else [f"PARTITIONED BY ({cut})" for cut in _PARTITIONINGS[type]]
+    # A source that is cut by years holds all hours of them: a full rebuild would compute these.
+    is_full = any(layer.strategy == "full" and isinstance(layer.cut, Grain) for layer in layers)
+    cuts = [] if is_full else [f"PARTITIONED BY ({cut})" for cut in _PARTITIONINGS[type]]
     return Kind(
         layers=tuple(layers),
         type=type,
