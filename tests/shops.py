@@ -84,6 +84,7 @@ class Shop:
         (root / "retcon.yaml").write_text(SETTINGS.format(uri=uri))
         self.now = NOW
         self.max_active = 2
+        self.environment: str | None = None
         self._workspace: Workspace | None = None
         self.write("mart.orders_usd", ORDERS)
         self.write("mart.revenue", REVENUE)
@@ -116,7 +117,7 @@ class Shop:
     def workspace(self) -> Workspace:
         """Everything anew, as in a new process; Spark goes on."""
         if self._workspace is None:
-            self._workspace = Workspace(self.root, clock=lambda: self.now, who="ada")
+            self._workspace = Workspace(self.root, clock=lambda: self.now, who="ada", environment=self.environment)
         return self._workspace
 
     def context(self, **changes: Any) -> Context:

@@ -276,6 +276,11 @@ class _SqlText:
 
         return None if model.is_python else output_columns(model.query, model.inputs, columns)
 
+    def passed_on(self, model: Model, column: str) -> tuple[str, str] | None:
+        from retcon.project.queries import passed_on
+
+        return None if model.is_python else passed_on(model.query, model.inputs, column)
+
 
 def find_root(start: Path) -> Path:
     """The nearest project folder, from here upwards."""

@@ -21,6 +21,7 @@ from retcon.core.planning import (
     plan_model,
     reading_of,
     require_hours_as_planned,
+    require_hours_told,
     spread,
 )
 from retcon.core.plans import Plan, PlannedModel, Request, from_document, to_document
@@ -290,6 +291,22 @@ def test_an_hour_that_is_computed_alone_is_not_given_the_whole_day_of_a_timestam
     with pytest.raises(Refused, match="took for a DATE") as refused:
         require_hours_as_planned("p", hours, share, timestamps)
     assert "retcon plan --refresh backfills/p.yaml" in refused.value.next
+
+
+@pytest.mark.parametrize("told", ["columns", "the table", "hours themselves", "a source", "together"])
+def test_hours_that_are_computed_alone_need_to_know_whether_they_read_a_date(told: str) -> None:
+    days = cut("m.d", Grain.DAY, an_input("raw.s", "t"))
+    hours = cut("m.h", Grain.HOUR, an_input("m.d", "t"), batching=Batching(reasons=("LIMIT",)))
+    with pytest.raises(Refused, match=r"nothing says whether t of m\.d"):
+        require_hours_told(hours, a_graph(days, hours), ())
+    known = ["m.d"] if told == "the table" else []
+    if told == "columns":
+        days = replace(days, columns=(("T", "date"),))
+    if told == "hours themselves":
+        days = cut("m.d", Grain.HOUR, an_input("raw.s", "t"))
+    if told == "together":
+        hours = replace(hours, batching=Batching())
+    require_hours_told(hours, a_graph(*([] if told == "a source" else [days]), hours), known)
 
 
 def test_a_change_spreads_from_hours_to_days_to_months_to_a_whole_table_and_back_to_days() -> None:

@@ -310,6 +310,24 @@ def test_a_new_column_is_in_the_plan_and_in_the_plans_of_those_who_read_it(works
     assert "mart.b: the table has n (bigint, since snapshot " in refusal(workshop, "mart.a", start="2026-01-03").message
 
 
+@pytest.mark.parametrize(
+    "sql", ["SELECT d, count(*) AS n FROM raw.s GROUP BY d", "SELECT s.x AS y, s.d FROM raw.s AS s"]
+)
+def test_hours_of_a_date_are_refused_by_the_plan_where_the_text_shows_the_type(workshop: Workshop, sql: str) -> None:
+    workshop.shop()
+    workshop.model("mart.a", sql=sql, slices="by: d, every: hour")
+    assert "an hour of d, which is a DATE" in refusal(workshop, "mart.a", start="2026-01-03").message
+
+
+def test_the_type_of_the_slice_column_is_followed_through_models_that_the_same_plan_makes(workshop: Workshop) -> None:
+    workshop.shop()
+    workshop.model("mart.b", "mart.a: {time: d}", "SELECT d AS at, n FROM mart.a", slices="by: at, every: hour")
+    assert "mart.b: a slice is an hour of at" in refusal(workshop, "+mart.b", start="2026-01-03").message
+    text = "SELECT CAST(d AS TIMESTAMP) AS at, n FROM mart.a"
+    workshop.model("mart.b", "mart.a: {time: d}", text, slices="by: at, every: hour")
+    assert len(share(workshop.plan("+mart.b", start="2026-01-03", end="2026-01-03"), "mart.b").slices) == 24
+
+
 def test_a_model_that_is_rebuilt_in_full_is_planned_with_every_slice_whatever_was_asked(workshop: Workshop) -> None:
     workshop.shop()
     workshop.publish_by_hand("mart.a", "2026-01-01..2026-01-05")
@@ -318,6 +336,15 @@ def test_a_model_that_is_rebuilt_in_full_is_planned_with_every_slice_whatever_wa
     plan = workshop.plan("mart.a", start="2026-01-04", end="2026-01-04")
     assert scope(plan) == {"mart.a": "2026-01-01..2026-01-20", "mart.b": "2026-01-01..2026-01-03"}
     assert any("mart.a is rebuilt in full" in note for note in plan.notes)
+
+
+def test_a_full_rebuild_covers_what_was_asked_though_its_inputs_hold_only_a_part_of_it(workshop: Workshop) -> None:
+    workshop.shop()
+    text = "SELECT trunc(d, 'MM') AS d, count(*) AS n FROM raw.s GROUP BY trunc(d, 'MM')"
+    workshop.model("mart.a", sql=text, slices="by: d, every: month", keys="strategy: full")
+    ask = {"start": "2026-01-01", "end": "2026-01-20"}
+    assert "raw.s has no data for 2026-01-21" in refusal(workshop, "mart.a", **ask).message
+    assert scope(workshop.plan("mart.a", **ask, allow_missing_source=True)) == {"mart.a": "2026-01"}
 
 
 def test_a_full_rebuild_whose_inputs_tell_no_history_takes_the_dates_that_were_asked(workshop: Workshop) -> None:

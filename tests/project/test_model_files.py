@@ -603,3 +603,24 @@ def test_a_model_in_buckets_has_no_previous_slice(root: Path) -> None:
     found = problem(root, text)
     assert "is the model itself, which has no previous slice: it isn't cut by time" in found.message
     assert found.remedy == "give the model `slices` by time"
+
+
+@pytest.mark.parametrize(
+    ("slices", "type", "message"),
+    [
+        ("every: hour", "DATE", "a slice is an hour of order_date, which is a DATE and tells no hours"),
+        ("every: day", "string", "slices go by order_date, which is string; a DATE or a TIMESTAMP is needed"),
+        ("buckets: 4", "double", "buckets go by order_date, which is double; such values have no bucket"),
+    ],
+)
+def test_a_declared_slice_column_that_cannot_be_cut_so_is_a_problem(
+    root: Path, slices: str, type: str, message: str
+) -> None:
+    text = (
+        f"/* retcon\nslices: {{by: order_date, {slices}}}\ncolumns: {{order_date: {type}}}\n"
+        f"inputs:\n  raw.orders: {{{'key' if 'buckets' in slices else 'time'}: order_date}}\n*/\n"
+        "SELECT order_date FROM raw.orders\n"
+    )
+    found = problem(root, text)
+    assert (found.line, found.message) == (3, message)
+    assert found.remedy

@@ -9,7 +9,15 @@ import pytest
 from retcon.core.gates import Metric
 from retcon.core.models import Input, Slicing
 from retcon.core.queries import Query, patched
-from retcon.project.queries import ReadQuery, SqlProblem, column_problems, output_columns, read_metric, read_query
+from retcon.project.queries import (
+    ReadQuery,
+    SqlProblem,
+    column_problems,
+    output_columns,
+    passed_on,
+    read_metric,
+    read_query,
+)
 
 ORDERS = Input(name="raw.orders", table="raw.orders", time="order_date")
 RATES = Input(name="raw.fx_rates", table="raw.fx_rates", time="rate_date")
@@ -388,6 +396,25 @@ def test_a_star_is_filled_in_from_known_columns(sql: str, columns: str | None) -
     inputs = (ORDERS, RATES, CUSTOMERS)
     expected = tuple(columns.split()) if columns else None
     assert output_columns(read(sql, *inputs).query, inputs, KNOWN) == expected
+
+
+@pytest.mark.parametrize(
+    ("sql", "found"),
+    [
+        ("SELECT order_date FROM raw.orders", ("raw.orders", "order_date")),
+        ("SELECT r.rate_date AS order_date FROM raw.orders o, raw.fx_rates r", ("raw.fx_rates", "rate_date")),
+        ("SELECT order_date FROM raw.orders JOIN raw.fx_rates ON true", None),
+        ("SELECT order_date FROM (SELECT order_date FROM raw.orders)", None),
+        ("WITH o AS (SELECT order_date FROM raw.orders) SELECT o.order_date FROM o", None),
+        ("SELECT CAST(order_date AS DATE) AS order_date FROM raw.orders", None),
+        ("SELECT order_date FROM raw.orders UNION ALL SELECT rate_date FROM raw.fx_rates", None),
+        ("SELECT * FROM raw.orders", None),
+        ("SELECT order_date FROM raw.orders LATERAL VIEW explode(x) t AS order_date", None),
+    ],
+)
+def test_a_column_that_is_passed_on_is_known_where_the_text_shows_it(sql: str, found: tuple[str, str] | None) -> None:
+    inputs = (ORDERS, RATES)
+    assert passed_on(read(sql, *inputs).query, inputs, "ORDER_DATE") == found
 
 
 def test_a_qualified_column_that_its_table_does_not_have_is_reported() -> None:

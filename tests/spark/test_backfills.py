@@ -244,3 +244,24 @@ def test_a_run_that_died_while_publishing_shows_nothing_and_can_be_given_up(any_
     assert not any_shop.production("mart.revenue")
     assert any_shop.cancel(any_shop.open(plan)).state is RunState.CANCELLED
     assert not any_shop.sql("SHOW TABLES IN mart")
+
+
+def test_a_full_strategy_replaces_every_slice_whatever_part_is_asked_for(shop: Shop) -> None:
+    shop.open_doors()
+    shop.edit("mart.revenue", "slices:", "strategy: full\nslices:")
+    shop.backfill()
+    recomputed = (
+        "SELECT order_date, currency, count(*), sum(amount_usd) FROM mart.orders_usd GROUP BY order_date, currency"
+    )
+    before = shop.production("mart.revenue")
+    shop.sql("UPDATE raw.orders SET amount = amount + 1 WHERE currency = 'EUR'")
+    plan = shop.plan("mart.orders_usd", start="2026-01-04", end="2026-01-05")
+    assert [model.slices.text for model in plan.models] == ["2026-01-04..2026-01-05", "2026-01-01..2026-01-08"]
+    run = shop.apply(plan)
+    assert shop.production("mart.revenue") == shop.rows(recomputed)
+    changed = {row[0].day for row in shop.production("mart.revenue") - before}
+    assert changed == {4, 5}, "all slices were replaced, those of unchanged inputs by the same rows"
+    shop.rollback(run)
+    assert shop.production("mart.revenue") == before
+    alone = shop.plan("mart.revenue", start="2026-01-02", end="2026-01-02")
+    assert alone.models[0].slices.text == "2026-01-01..2026-01-08"

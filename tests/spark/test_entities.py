@@ -343,3 +343,79 @@ def test_the_page_about_entities_does_what_it_says(shop: Shop) -> None:
     assert shop.rows("SELECT order_id, status FROM mart.order_status") == shop.rows(
         "SELECT id, if(id = 15, 'paid', 'new') FROM range(20)"
     )
+
+
+def test_buckets_in_an_environment_are_built_beside_production_and_keys_are_restated_there(shop: Shop) -> None:
+    settings = shop.root / "retcon.yaml"
+    settings.write_text(settings.read_text() + "environments: {staging: {prefix: staging_}}\n")
+    in_buckets(shop)
+    shop.backfill("+mart.labels", dates=False)
+    before = shop.production("mart.customers")
+    shop.sql("INSERT INTO raw.orders SELECT 6000 + id, DATE '2026-01-02', 'USD', concat('c', id), 900 FROM range(3)")
+    shop.close()
+    shop.environment = "staging"
+    shop.backfill("+mart.labels", dates=False)
+    assert shop.production("staging_mart.customers") == shop.rows(RECOMPUTED)
+    assert shop.sql("SELECT label FROM staging_mart.labels WHERE customer = 'c1'") == [("big",)]
+
+    shop.sql("DELETE FROM raw.orders WHERE customer IN ('c1', 'c2')")
+    plan = shop.plan("mart.customers", dates=False, keys=shop.workspace.listed_keys("customer=c1").keys)
+    assert {model.name: model.is_keyed for model in plan.models} == {
+        "staging_mart.customers": True,
+        "staging_mart.labels": True,
+    }
+    shop.apply(plan)
+    for table in ("customers", "labels"):
+        listed = shop.rows(f"SELECT customer FROM staging_mart.{table} WHERE customer IN ('c1', 'c2')")
+        assert listed == {("c2",): 1}, table
+    assert shop.production("mart.customers") == before
+    assert shop.rows("SELECT customer FROM mart.labels WHERE customer = 'c1'") == {("c1",): 1}
+
+
+def test_keys_of_a_merged_model_widen_to_whole_slices_and_the_plan_says_why(shop: Shop) -> None:
+    shop.sql("CREATE NAMESPACE IF NOT EXISTS raw")
+    shop.sql("CREATE TABLE raw.changes (order_id BIGINT, status STRING, amount INT) USING iceberg")
+    shop.sql("INSERT INTO raw.changes SELECT id, 'new', 1 FROM range(40)")
+    shop.write("mart.statuses", STATUSES)
+    shop.backfill("mart.statuses", dates=False)
+    shop.sql("DELETE FROM raw.changes")
+    shop.sql("INSERT INTO raw.changes VALUES (3, 'paid', 2), (4, 'paid', 2)")
+    plan = shop.plan("mart.statuses", dates=False, keys=shop.workspace.listed_keys("order_id=3").keys)
+    assert not plan.models[0].is_keyed
+    assert plan.models[0].slices.text == "b0..b3"
+    assert any("its strategy is merge, which leaves keys that aren't computed alone" in note for note in plan.notes)
+    shop.apply(plan)
+    assert shop.production("mart.statuses") == shop.rows(
+        "SELECT id, if(id IN (3, 4), 'paid', 'new'), if(id IN (3, 4), 2, 1) FROM range(40)"
+    )
+
+
+def test_a_table_in_buckets_is_adopted_and_restated_bucket_by_bucket(any_shop: Shop) -> None:
+    shop = in_buckets(any_shop)
+    shop.sql("CREATE NAMESPACE IF NOT EXISTS mart")
+    shop.sql("CREATE TABLE mart.customers (customer STRING, orders BIGINT, amount DECIMAL(22,2)) USING iceberg "
+             "PARTITIONED BY (bucket(8, customer))")  # fmt: skip
+    shop.sql("INSERT INTO mart.customers SELECT customer, 0, 0 FROM raw.orders GROUP BY customer")
+    w = shop.workspace
+    with pytest.raises(
+        Refused, match=r"partitioned by bucket\[8\]\(customer\), the model is sliced by customer into 4"
+    ):
+        w.adopter.adopt("mart.customers", "the nightly job's", clock=w.clock, who=w.who)
+    shop.sql("ALTER TABLE mart.customers REPLACE PARTITION FIELD bucket(8, customer) WITH bucket(4, customer)")
+    with pytest.raises(Refused, match="hold rows of more than one slice") as refused:
+        w.adopter.adopt("mart.customers", "the nightly job's", clock=w.clock, who=w.who)
+    shop.sql(refused.value.next[refused.value.next.index("CALL") :])
+    adopted = w.adopter.adopt("mart.customers", "the nightly job's", clock=w.clock, who=w.who)
+    assert adopted.adoption.slices.text == "b0..b3"
+    assert adopted.survey.rows == 20
+    before = shop.production("mart.customers")
+
+    run = shop.backfill("mart.customers", dates=False, keys=shop.workspace.listed_keys("customer=c3").keys)
+    assert len(run.plan.models[0].slices) == 1
+    assert shop.rows("SELECT * FROM mart.customers WHERE orders > 0") == shop.rows(
+        f"{RECOMPUTED} HAVING customer = 'c3'"
+    )
+    shop.rollback(run)
+    assert shop.production("mart.customers") == before
+    shop.backfill("mart.customers", dates=False)
+    assert shop.production("mart.customers") == shop.rows(RECOMPUTED)

@@ -172,3 +172,35 @@ def test_what_does_not_fit_a_grain_is_refused_before_anything_is_written(shop: S
     shop.write("mart.m", keys % "month" + "SELECT order_date, order_id FROM raw.orders")
     shop.backfill("mart.m", allow_missing_source=True)
     assert shop.rows("SELECT order_id FROM mart.m") == shop.rows("SELECT order_id FROM raw.orders")
+
+
+def test_hours_over_days_are_planned_and_built_together_the_first_time(shop: Shop) -> None:
+    shop.remove("mart.orders_usd", "mart.revenue")
+    shop.sql("CREATE NAMESPACE IF NOT EXISTS raw")
+    shop.sql("CREATE TABLE raw.clicks (ts TIMESTAMP, id INT) USING iceberg PARTITIONED BY (days(ts))")
+    moments = [datetime(2024, 2, 28, 22, tzinfo=UTC) + timedelta(minutes=25 * n) for n in range(12)]
+    rows = ", ".join(f"({KINDS['TIMESTAMP'].format(m)}, {at})" for at, m in enumerate(moments))
+    shop.sql(f"INSERT INTO raw.clicks VALUES {rows}")
+    days = (
+        "/* retcon\nslices: {by: ts, every: day}\ninputs: {raw.clicks: {time: ts}}\n*/\nSELECT ts, id FROM raw.clicks"
+    )
+    hours = (
+        "/* retcon\nslices: {by: ts, every: hour}\ninputs: {mart.days: {time: ts}}\nallow_empty: true\n*/\nSELECT %s"
+    )
+    shop.write("mart.days", days)
+    shop.write("mart.together", hours % "ts, id FROM mart.days")
+    shop.write("mart.alone", hours % "ts, id, count(*) OVER () AS n FROM mart.days")
+    ask: dict[str, Any] = {"start": "2024-02-28T22", "end": "2024-02-29T03"}
+    with pytest.raises(Refused, match=r"nothing says whether ts of mart\.days") as refused:
+        shop.plan("mart.*", **ask)
+    assert "columns: {ts: timestamp, …}" in refused.value.next
+    shop.edit("mart.days", "inputs:", "columns: {ts: timestamp, id: int}\ninputs:")
+    plan = shop.plan("mart.*", **ask)
+    assert [(m.name, len(m.slices), len(m.waves)) for m in plan.models] == [
+        ("mart.days", 2, 1), ("mart.alone", 6, 6), ("mart.together", 6, 1),
+    ]  # fmt: skip
+    shop.apply(plan)
+    assert shop.production("mart.together") == shop.rows("SELECT * FROM raw.clicks")
+    assert shop.production("mart.alone") == shop.rows(
+        "SELECT ts, id, count(*) OVER (PARTITION BY date_trunc('HOUR', ts)) FROM raw.clicks"
+    )

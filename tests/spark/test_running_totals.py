@@ -174,3 +174,42 @@ def test_each_slice_sees_an_input_as_it_was_at_its_end(shop: Shop, monkeypatch: 
     assert len(set(read.values())) == len(rates)
     with pytest.raises(Refused, match="which nobody knows: its history is known since 2026-01-01 09:00 UTC"):
         shop.plan("mart.valued", start="2025-12-30", end="2025-12-31")
+
+
+def test_some_keys_are_restated_from_what_was_known_at_each_slices_end(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a_bank(shop, Random(5))
+    shop.sql("INSERT INTO raw.movements SELECT day, a, 1 FROM (SELECT DISTINCT day FROM raw.movements) "
+             "LATERAL VIEW explode(array('a0', 'a1')) AS a")  # fmt: skip
+    shop.write(
+        "mart.valued",
+        "/* retcon\nslices: {by: day, every: day}\ninputs:\n  raw.movements: {time: day, key: account}\n"
+        "  raw.rates: {as_of: slice, key: account}\n*/\n"
+        "SELECT m.day, m.account, m.amount * r.rate AS value FROM raw.movements m "
+        "JOIN raw.rates r ON r.account = m.account",
+    )
+    shop.sql("CREATE TABLE raw.rates (account STRING, rate INT) USING iceberg")
+    for rate in (1, 2):
+        shop.sql(f"INSERT OVERWRITE raw.rates SELECT concat('a', id), {rate} FROM range(4)")
+    known = metadata._history
+    moments = [datetime(2026, 1, day, 9, tzinfo=UTC) for day in (1, 4)]
+
+    def told(table: Any) -> Any:
+        found = known(table)
+        return tuple(zip(moments, [i for _, i in found], strict=True)) if table.name()[-1] == "rates" else found
+
+    monkeypatch.setattr(metadata, "_history", told)
+    backfill(shop, "mart.valued", 0, DAYS - 1)
+    before = shop.production("mart.valued")
+    shop.sql("UPDATE raw.movements SET amount = amount + 100")
+    run = backfill(shop, "mart.valued", 2, 4, keys=shop.workspace.listed_keys("account=a0,a3").keys)
+    assert run.plan.models[0].is_keyed
+    assert len(run.plan.models[0].waves) == 3
+    ours = "day BETWEEN DATE '2026-01-03' AND DATE '2026-01-05' AND account IN ('a0', 'a3')"
+    assert shop.rows(f"SELECT * FROM mart.valued WHERE {ours}") == shop.rows(
+        "SELECT day, account, amount * if(day < DATE '2026-01-04', 1, 2) FROM raw.movements WHERE " + ours
+    )
+    others = f"SELECT * FROM mart.valued %s WHERE NOT ({ours})"
+    assert shop.rows(others % "") == shop.rows(others % f"VERSION AS OF 'retcon_before_{run.id}'")
+    assert shop.production("mart.valued") != before

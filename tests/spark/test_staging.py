@@ -9,10 +9,12 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
+from py4j.protocol import Py4JJavaError
+from pyspark.sql import DataFrameWriterV2
 
 from retcon.core.queries import Query
 from retcon.core.runs import RunState, SliceState, WaveStaged
-from retcon.errors import GatesFailed, Interrupted, Refused
+from retcon.errors import Fault, GatesFailed, Interrupted, Refused
 from retcon.flow.apply import Until
 from tests.shops import Meddling, Shop
 
@@ -346,3 +348,30 @@ def _executions(shop: Shop) -> list[tuple[str, list[str]]]:
         nodes = store.planGraph(each.executionId()).allNodes()
         found.append((each.description(), [nodes.apply(at).name() for at in range(nodes.size())]))
     return found
+
+
+def test_a_wave_that_lost_every_commit_to_others_is_written_again_and_then_told_in_one_line(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop.open_doors()
+    shop.max_active = 1
+    jvm: Any = shop.workspace.spark._jvm
+    nothing = shop.workspace.spark.sparkContext._gateway.new_array(jvm.java.lang.Object, 0)  # type: ignore[union-attr]
+    lost = jvm.org.apache.iceberg.exceptions.CommitFailedException("the pointer moved\nand moved", nothing)
+    real, left = DataFrameWriterV2.overwrite, iter(range(2))
+
+    def loses(writer: Any, condition: Any) -> None:
+        if next(left, None) is not None:
+            raise Py4JJavaError("overwrite", lost)
+        real(writer, condition)
+
+    monkeypatch.setattr(DataFrameWriterV2, "overwrite", loses)
+    shop.backfill("mart.orders_usd")
+    assert len(shop.production("mart.orders_usd")) == 96
+    left = iter(range(3))
+    plan = shop.plan("mart.orders_usd")
+    with pytest.raises(Fault, match=r"2026-01-01.*CommitFailedException: the pointer moved$") as fault:
+        shop.apply(plan)
+    assert fault.value.retryable
+    shop.apply(plan)
+    assert len(shop.production("mart.orders_usd")) == 96

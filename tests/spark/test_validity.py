@@ -86,3 +86,20 @@ def test_gaps_stop_the_run_where_the_model_says_so(history: Shop) -> None:
     history.edit(MODEL, "key: [customer_id]}", "key: [customer_id], gaps: fail}")
     with pytest.raises(GatesFailed, match="1 gaps in 1 keys"):
         history.backfill(MODEL, start="2026-01-01", end="2026-01-04")
+
+
+def test_some_keys_are_restated_with_the_windows_that_held_for_them(history: Shop) -> None:
+    history.edit(MODEL, "raw.orders: {time: order_date}", "raw.orders: {time: order_date, key: customer_id}")
+    history.edit(MODEL, "raw.customers:\n", "raw.customers:\n    key: customer_id\n")
+    history.edit(MODEL, "  c.segment,\n", "  o.customer_id,\n  c.segment,\n")
+    history.backfill(MODEL, start="2026-01-01", end="2026-01-04")
+    history.sql("UPDATE raw.customers SET segment = upper(segment)")
+    keys = history.workspace.listed_keys("customer_id=1").keys
+    plan = history.plan(MODEL, start="2026-01-02", end="2026-01-03", keys=keys)
+    assert plan.models[0].is_keyed
+    run = history.apply(plan)
+    found = dict(history.sql(f"SELECT order_id, segment FROM {MODEL}"))
+    restated = {n for n in range(16) if n % 2 and 4 <= n < 12}
+    assert {n for n, segment in found.items() if segment.isupper()} == restated
+    [verdict] = [v.verdict for v in history.workspace.ledger.verdicts(run.id) if v.verdict.kind == "valid"]
+    assert verdict.summary.startswith("4 windows of 2 keys"), "the whole history is looked at"

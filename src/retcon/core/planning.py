@@ -83,8 +83,31 @@ def _is_date(time: str, upstream: Model | None, facts: TableFacts | None) -> boo
     column = facts.column(time) if facts is not None else None
     if column is not None or upstream is None:
         return column is not None and column.type == "date"
-    declared = next((kind for name, kind in upstream.columns if name.lower() == time.lower()), None)
+    declared = _declared(upstream, time)
     return upstream.grain is not Grain.HOUR if declared is None else declared.lower() == "date"
+
+
+def _declared(model: Model, column: str) -> str | None:
+    return next((kind for name, kind in model.columns if name.lower() == column.lower()), None)
+
+
+def require_hours_told(model: Model, graph: Graph, known: Collection[str]) -> None:
+    """An hour that is computed alone reads its own rows of a TIMESTAMP, its day's of a DATE: it must be known which.
+
+    `known` are the tables that are there, and those that will be cut by a DATE.
+    """
+    if model.grain is not Grain.HOUR or not model.one_by_one:
+        return
+    for i in model.inputs:
+        upstream = graph.models.get(i.table)
+        is_told = i.is_own or i.time is None or upstream is None or upstream.grain is Grain.HOUR or i.table in known
+        if not is_told and upstream is not None and i.time is not None and _declared(upstream, i.time) is None:
+            raise Refused(
+                f"{model.name} computes each hour by itself, and nothing says whether {i.time} of {i.table}, which "
+                "isn't made yet, is a DATE or a TIMESTAMP",
+                state="no plan was written",
+                next=f"say it in {upstream.path}, `columns: {{{i.time}: timestamp, …}}`, or plan {i.table} first",
+            )
 
 
 def require_hours_as_planned(plan: str, model: Model, planned: PlannedModel, facts: Mapping[str, TableFacts]) -> None:

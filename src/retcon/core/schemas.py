@@ -220,16 +220,21 @@ def _require_declared(model: Model, found: Mapping[str, Column]) -> None:
 
 
 def _require_slice_column(model: Model, found: Mapping[str, Column]) -> None:
-    by, grain = model.slicing.by, model.grain
-    if by is None or isinstance(grain, Whole):
+    by = model.slicing.by
+    if by is None:
         return
     column = found.get(by.lower())
     if column is None:
         raise Refused(f"{model.name}: slices go by {by}, which isn't there in the output", next=f"yield it: … AS {by}")
-    if isinstance(grain, Buckets):
+    require_slice_type(model, column)
+
+
+def require_slice_type(model: Model, column: Column) -> None:
+    """The slice column has a type by which the history can be cut."""
+    if isinstance(model.grain, Buckets):
         _require_hashed_type(model, column)
-    else:
-        _require_time_type(model, grain, column)
+    elif isinstance(model.grain, Grain):
+        _require_time_type(model, model.grain, column)
 
 
 def require_time_columns(model: Model, facts: Mapping[str, TableFacts]) -> None:

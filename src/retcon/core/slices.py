@@ -331,15 +331,20 @@ class SliceSet:
         return len(self.ordinals)
 
     def __contains__(self, item: Slice) -> bool:
-        at = bisect_left(self.ordinals, item.ordinal)
-        return at < len(self.ordinals) and self.ordinals[at] == item.ordinal and item.grain == self.grain
+        return item.grain == self.grain and self._holds(item.ordinal)
+
+    def _holds(self, ordinal: int) -> bool:
+        at = bisect_left(self.ordinals, ordinal)
+        return at < len(self.ordinals) and self.ordinals[at] == ordinal
 
     def __or__(self, other: SliceSet) -> SliceSet:
         return SliceSet.of(self.grain, (*self.ordinals, *self._alike(other)))
 
     def __and__(self, other: SliceSet) -> SliceSet:
-        keep = set(self._alike(other))
-        return SliceSet(self.grain, tuple(o for o in self.ordinals if o in keep))
+        self._alike(other)
+        # One hour among those of a year is looked for once, not all of them for each.
+        few, many = (self, other) if len(self) < len(other) else (other, self)
+        return SliceSet(self.grain, tuple(o for o in few.ordinals if many._holds(o)))
 
     def __sub__(self, other: SliceSet) -> SliceSet:
         drop = set(self._alike(other))

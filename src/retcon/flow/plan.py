@@ -22,10 +22,10 @@ from retcon.core.planning import (
     plan_id,
     plan_model,
     reading_of,
+    require_hours_told,
     require_inputs,
     since_start,
     spread,
-    tells_history,
 )
 from retcon.core.plans import Beside, Plan, PlannedModel, Request, beside_of
 from retcon.core.projects import Project
@@ -34,11 +34,13 @@ from retcon.core.schemas import (
     repartitioned,
     require_carried,
     require_same_hashes,
+    require_slice_type,
     require_time_columns,
 )
 from retcon.core.slices import WHOLE, Buckets, Cut, Grain, SliceSet
 from retcon.core.suggestions import nearest
-from retcon.core.tables import TableContents, TableFacts
+from retcon.core.tables import Column, TableContents, TableFacts
+from retcon.core.types import plain_type
 from retcon.core.versions import require_past_alone, versions_of
 from retcon.errors import BadArguments, Problem, ProjectInvalid, Refused
 from retcon.flow.ports import Ledger, Sql, Tables
@@ -204,10 +206,10 @@ class Planner:
         seen = world
         for name in selected:
             model = graph.models[name]
-            is_all = model.strategy is Strategy.FULL and tells_history(model, graph, seen)
-            start, end = (None, None) if is_all else (ask.start, ask.end)
-            interval = asked_or_default(model, start, end, graph, seen, ask.now)
+            interval = asked_or_default(model, ask.start, ask.end, graph, seen, ask.now)
             slices = since_start(model, _slices_in(model.grain, interval))
+            if model.strategy is Strategy.FULL:
+                slices |= held_by_inputs(model, graph, seen, ask.now)
             asked[name] = interval, slices
             seen = _with_planned(seen, model, slices)
         return asked
@@ -332,6 +334,7 @@ class Planner:
         problems: list[Problem] = []
         changes: dict[str, tuple[SchemaChange, ...]] = {}
         seen = dict(world.facts)
+        cut_by: dict[tuple[str, str], Column] = {}
         for name in planned:
             model = graph.models[name]
             if model.reads_itself and (name not in columns or model.strategy is Strategy.FULL):
@@ -339,6 +342,12 @@ class Planner:
             problems += self._sql.column_problems(model, columns)
             output = self._sql.output_columns(model, columns)
             require_time_columns(model, seen)
+            dates = {table for (table, _), column in cut_by.items() if column.type == "date"}
+            require_hours_told(model, graph, {*world.facts, *dates})
+            column = self._slice_column(model, world, cut_by)
+            if column is not None:
+                require_slice_type(model, column)
+                cut_by[name, column.name.casefold()] = column
             require_same_hashes(model, seen)
             facts = world.facts.get(name)
             if facts is not None:
@@ -352,6 +361,22 @@ class Planner:
         if problems:
             raise ProjectInvalid(problems)
         return changes
+
+    def _slice_column(self, model: Model, world: World, planned: Mapping[tuple[str, str], Column]) -> Column | None:
+        """The slice column of what the query yields, where `columns` or a column that is passed on tell its type."""
+        by = model.slicing.by
+        if by is None:
+            return None
+        declared = next((kind for name, kind in model.columns if name.casefold() == by.casefold()), None)
+        if declared is not None:
+            return Column(name=by, type=plain_type(declared))
+        found = self._sql.passed_on(model, by)
+        if found is None:
+            return None
+        table, column = found
+        facts = world.facts.get(table)
+        known = planned.get((table, column.casefold())) or (facts.column(column) if facts is not None else None)
+        return None if known is None else Column(name=by, type=plain_type(known.type))
 
     def _require_own(self, model: Model, facts: TableFacts) -> None:
         require_adopted(model, facts, known_tables(self._ledger, model.name), self._project.env_option)

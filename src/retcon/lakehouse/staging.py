@@ -10,7 +10,8 @@ from typing import Any, assert_never
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import Column as SparkColumn
+from pyspark.sql import DataFrame, DataFrameWriterV2, SparkSession, Window
 from pyspark.sql import functions as F
 
 from retcon.core.evolution import (
@@ -37,6 +38,8 @@ _KEY = "retcon-key-not-one-row:"
 _IDENTITY = "identity"
 _NEW, _COMPUTED = "__retcon_new", "__retcon_computed"
 _SMALL_WAVE = 256 * 1024**2
+_NOT_STAGED = "this wave was not staged; waves already staged are kept; production is untouched"
+_GO_ON = "the whole error is in .retcon/logs/spark.log; `retcon apply` goes on with what is missing"
 _FEW_FILES = 200
 """2,200 open files ran out of 4 GB."""
 _SMALL_SLICE = 128 * 1024**2
@@ -132,9 +135,11 @@ class Staging:
             writer = writer.option(key, value)
         with self._described(job.name):
             try:
-                writer.overwrite(F.expr(wave_of(frame, job)))
+                _overwrite(writer, F.expr(wave_of(frame, job)))
             except PySparkException as error:
                 raise _staging_error(error, job, worker_error(self._reads.code, str(error))) from error
+            except Py4JJavaError as error:
+                raise _java_error(error, job) from error
         return self._scanned(job.name)
 
     def iceberg(self, table: str) -> Any:
@@ -178,6 +183,17 @@ class Staging:
                     files[table] = files.get(table, 0) + _result_files(node, values)
             break
         return files
+
+
+def _overwrite(writer: DataFrameWriterV2, condition: SparkColumn, tries: int = 3) -> None:
+    """Waves commit to one table at once: one whose commits all lost, as often as Iceberg tries, has written nothing."""
+    try:
+        writer.overwrite(condition)
+    except Py4JJavaError as error:
+        has_lost = error.java_exception.getClass().getSimpleName() == "CommitFailedException"
+        if not has_lost or tries == 1:
+            raise
+        _overwrite(writer, condition, tries - 1)
 
 
 def _fits_in_memory(job: Job) -> bool:
@@ -288,6 +304,12 @@ def _result_files(node: Any, values: Any) -> int:
     return 0
 
 
+def _java_error(error: Py4JJavaError, job: Job) -> Fault:
+    """What Spark doesn't pass on as an error of its own: Iceberg's, and those of the storage."""
+    reason = str(error.java_exception.toString()).splitlines()[0][:300]
+    return Fault(f"{job.model.name}, {job.slices.text}: {reason}", state=_NOT_STAGED, next=_GO_ON, retryable=True)
+
+
 def _staging_error(error: PySparkException, job: Job, on_worker: str) -> Exception:
     text = str(error)
     where = f"{job.model.name}, {job.slices.text}"
@@ -312,7 +334,7 @@ def _staging_error(error: PySparkException, job: Job, on_worker: str) -> Excepti
         return Refused(f"{where}: {first_line(error)}", state="this wave was not staged; production is untouched")
     return Fault(
         f"{where}: {first_line(error)}",
-        state="this wave was not staged; waves already staged are kept; production is untouched",
-        next="the whole error is in .retcon/logs/spark.log; `retcon apply` goes on with what is missing",
+        state=_NOT_STAGED,
+        next=_GO_ON,
         retryable=True,
     )

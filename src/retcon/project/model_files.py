@@ -12,9 +12,12 @@ from typing import TYPE_CHECKING, Protocol
 from retcon.core.gates import Gate, Metric, NotNull, Unique
 from retcon.core.models import Input, Model, Reach, Slicing, Strategy, reach_text
 from retcon.core.queries import Batching, Entity, Query
+from retcon.core.schemas import require_slice_type
 from retcon.core.slices import Grain
 from retcon.core.suggestions import did_you_mean
-from retcon.errors import Problem, ProjectInvalid
+from retcon.core.tables import Column
+from retcon.core.types import plain_type
+from retcon.errors import Problem, ProjectInvalid, Refused
 from retcon.project import names
 from retcon.project.fingerprints import fingerprint
 from retcon.project.gate_entries import read_gates
@@ -200,6 +203,7 @@ def _model(header: _Header, file: _SqlFile | _PythonFile, known: KnownNames, rea
     keys.check_strategy(problems)
     if reader is None:
         return _outline(header, file, slicing, inputs)
+    _check_slice_type(_outline(header, file, slicing, inputs), problems)
     gates = read_gates(keys.gates, key=keys.key, problems=problems, read_metric=reader.read_metric)
     _check_references(header, known)
     if len(inputs) < len(keys.inputs):
@@ -358,6 +362,18 @@ def _check_columns(header: _Header, gates: Sequence[Gate], output: Sequence[str]
         missing = [column for column in output if column.casefold() not in declared]
         if missing:
             header.problems.add(("columns",), f"the query also returns {', '.join(missing)}", remedy="declare them too")
+
+
+def _check_slice_type(model: Model, problems: Problems) -> None:
+    """The slice column can be cut as `slices` says, where `columns` tells its type."""
+    by = (model.slicing.by or "").casefold()
+    for name, kind in model.columns:
+        if name.casefold() != by:
+            continue
+        try:
+            require_slice_type(model, Column(name=name, type=plain_type(kind)))
+        except Refused as refused:
+            problems.add(("columns", name), refused.message.removeprefix(f"{model.name}: "), remedy=refused.next)
 
 
 def _columns_meant(keys: ModelKeys, gates: Sequence[Gate]) -> Iterator[tuple[Place, str]]:

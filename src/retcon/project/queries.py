@@ -14,12 +14,21 @@ from retcon.core.suggestions import did_you_mean
 from retcon.project.lints import hidden_names, output_problems, parameter_problems, variations
 from retcon.project.metrics import read_metric
 from retcon.project.sql.batching import judge_batching, judge_entity
-from retcon.project.sql.columns import KnownColumns, nothing_known, output_names, source_alias, sources
+from retcon.project.sql.columns import KnownColumns, nothing_known, output_name, output_names, source_alias, sources
 from retcon.project.sql.functions import function_name
 from retcon.project.sql.references import common_table, dotted_name, read_references
 from retcon.project.sql.statements import SqlProblem, Statement, read_statement
 
-__all__ = ["ReadQuery", "SqlProblem", "column_problems", "is_built_in", "output_columns", "read_metric", "read_query"]
+__all__ = [
+    "ReadQuery",
+    "SqlProblem",
+    "column_problems",
+    "is_built_in",
+    "output_columns",
+    "passed_on",
+    "read_metric",
+    "read_query",
+]
 
 _NOT_READ = "the SQL couldn't be read"
 _METADATA_COLUMNS = frozenset({"_file", "_pos", "_partition", "_spec_id", "_deleted"})
@@ -189,6 +198,26 @@ def output_columns(
     if isinstance(statement, SqlProblem):
         return None
     return output_names(statement.tree, _known_columns(inputs, columns))
+
+
+def passed_on(query: Query, inputs: Sequence[Input], column: str) -> tuple[str, str] | None:
+    """The table and column that a column of the output is, unchanged; None where the text doesn't show it."""
+    statement = read_statement(query.text)
+    if isinstance(statement, SqlProblem) or not isinstance(statement.tree, exp.Select):
+        return None
+    shown = [p.unalias() for p in statement.tree.expressions if (output_name(p) or "").casefold() == column.casefold()]
+    if len(shown) != 1 or not isinstance(shown[0], exp.Column):
+        return None
+    table = _table_behind(shown[0]) if shown[0].table else _only_table(statement.tree)
+    tables = {declared.name_in_text: declared.table for declared in inputs}
+    found = None if table is None else tables.get(dotted_name(table))
+    return None if found is None else (found, str(shown[0].name))
+
+
+def _only_table(select: exp.Select) -> exp.Table | None:
+    """What an unqualified column is of, where a query reads one table and nothing else."""
+    read = list(sources(select))
+    return _plain_table(read[0]) if len(read) == 1 else None
 
 
 def _known_columns(inputs: Sequence[Input], columns: Mapping[str, Sequence[str]]) -> KnownColumns:
