@@ -99,7 +99,7 @@ def test_a_table_with_other_columns_and_partitions_takes_the_old_ones_place_and_
     run = shop.apply(plan)
     assert run.state is RunState.PUBLISHED
     with pytest.raises(Py4JJavaError, match="UUID does not match"):
-        writer.newDelete().deleteFile("no.parquet").commit()
+        writer.updateProperties().set("late", "yes").commit()
     assert shop.rows("SELECT d, money, orders FROM mart.totals") == shop.rows(
         "SELECT order_date, currency, count(*) FROM raw.orders GROUP BY 1, 2"
     )
