@@ -11,8 +11,10 @@ from pathlib import Path
 import pytest
 import yaml
 
+from retcon.cli.json_output import plan_result
 from retcon.cli.plan import with_command
 from retcon.core.keys import Keys
+from retcon.core.plans import Version
 from retcon.wiring import Workspace, write_project
 from tests.cli.conftest import Records, Retcon
 from tests.cli.shops import FIRST, LAST, ORDERS, REVENUE, days, make_sources
@@ -303,3 +305,13 @@ def test_the_command_of_keys_that_can_not_be_typed_renews_the_plan_that_has_them
     plan = a_plan()
     made = with_command(replace(plan, keys=keys, request=replace(plan.request, refreshes="20260122_m_k3f9")))
     assert made.request.command.startswith("retcon plan --refresh backfills/20260122_m_k3f9.yaml --reason ")
+
+
+def test_every_snapshot_in_the_json_is_text_since_many_readers_know_numbers_of_53_bits_only() -> None:
+    plan = a_plan()
+    model, big = plan.models[0], 2**62 + 1
+    past = replace(model.inputs[0], versions=(Version(slices=model.slices, snapshot_id=big),))
+    document = plan_result(replace(plan, models=(replace(model, inputs=(past,)),)), None)["plan"]
+    read = document["models"][0]["inputs"][0]
+    assert isinstance(read["snapshot"], str)
+    assert read["as_of"][0]["snapshot"] == str(big)

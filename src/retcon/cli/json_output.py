@@ -145,6 +145,8 @@ def _plan(plan: Plan) -> Json:
     for model in document["models"]:
         for each in model["inputs"]:
             each["snapshot"] = _id(each["snapshot"])
+            for version in each.get("as_of", ()):
+                version["snapshot"] = _id(version["snapshot"])
         if "beside" in model:
             model["beside"]["instead_of"] = _id(model["beside"]["instead_of"])
     return document
