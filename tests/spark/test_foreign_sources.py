@@ -206,7 +206,7 @@ from pathlib import Path
 from tests.shops import NOW, Meddling, Shop
 from tests.spark.test_foreign_sources import write_delta
 shop = Shop.__new__(Shop)  # its files are there already
-shop.root, shop._workspace, shop.max_active, shop.now = Path(sys.argv[1]), None, 1, NOW
+shop.root, shop._workspace, shop.max_active, shop.now, shop.environment = Path(sys.argv[1]), None, 1, NOW, None
 plan = shop.plan("mart.from_delta", start="2026-01-01", end="2026-01-04", wave=1)
 assert plan.models[0].inputs[0].is_pinned
 def stage(real, job, target):
