@@ -113,7 +113,7 @@ def test_a_run_is_where_the_state_machine_says_and_its_chain_is_sound(
     driver = Driver(ledger, a_plan(f"run_{next(RUNS)}", days=2))
     events = 1
     for fits, draw in steps:
-        taken = TAKEN[driver.run.state]
+        taken = {name: to for name, to in TAKEN[driver.run.state].items() if name not in _once(driver)}
         names = [name for name in KINDS if (name in taken) is fits and _makes_sense(name, driver)]
         if not names:
             continue
@@ -129,6 +129,11 @@ def test_a_run_is_where_the_state_machine_says_and_its_chain_is_sound(
     assert len(chain) == events
     assert first_broken_link(chain) is None
     _consistent(driver)
+
+
+def _once(driver: Driver) -> set[str]:
+    """What happened, and doesn't happen again: a run's tables are opened once."""
+    return {"tables opened"} if driver.run.tables else set()
 
 
 def _makes_sense(name: str, driver: Driver) -> bool:
