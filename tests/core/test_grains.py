@@ -14,18 +14,11 @@ from retcon.core.graphs import Graph
 from retcon.core.intervals import Interval
 from retcon.core.models import UNSLICED, Input, Model, OnChange, Reach, Slicing, reach_text
 from retcon.core.notes import widened_notes
-from retcon.core.planning import (
-    Reading,
-    World,
-    asked_or_default,
-    plan_model,
-    reading_of,
-    require_hours_as_planned,
-    require_hours_told,
-    spread,
-)
+from retcon.core.planning import World, plan_model, spread
 from retcon.core.plans import Plan, PlannedModel, Request, from_document, to_document
 from retcon.core.queries import Batching
+from retcon.core.ranges import asked_or_default
+from retcon.core.readings import Reading, reading_of, require_hours_as_planned, require_hours_told
 from retcon.core.slices import WHOLE, Cut, Grain, Slice, SliceSet, cut_of
 from retcon.core.tables import TableContents, TableFacts
 from retcon.errors import Refused

@@ -13,22 +13,11 @@ from retcon.core.graphs import Graph
 from retcon.core.intervals import Interval
 from retcon.core.models import Input, Model, OnChange, Replay
 from retcon.core.notes import carried_notes, notes_of
-from retcon.core.planning import (
-    Scope,
-    World,
-    asked_interval,
-    asked_or_default,
-    default_end,
-    default_start,
-    plan_id,
-    plan_model,
-    require_inputs,
-    since_start,
-    spread,
-)
+from retcon.core.planning import Scope, World, plan_id, plan_model, require_inputs, spread
 from retcon.core.plans import Origin, Outside, PlannedInput, PlannedModel, Role
 from retcon.core.projects import Source
 from retcon.core.queries import Batching, Query
+from retcon.core.ranges import asked_interval, asked_or_default, default_end, default_start, since_start
 from retcon.core.slices import WHOLE, SliceSet
 from retcon.core.tables import TableContents
 from retcon.errors import BadArguments, ProjectInvalid, Refused

@@ -14,8 +14,9 @@ from retcon.cli.views.sql import RenderedInput, Rendering, rendering_text
 from retcon.core.intervals import Edge, parse_edge
 from retcon.core.jobs import Read
 from retcon.core.models import Input, Model
-from retcon.core.planning import asked_interval, reading_of
 from retcon.core.queries import patched
+from retcon.core.ranges import asked_interval
+from retcon.core.readings import reading_of
 from retcon.core.slices import Buckets, Cut, Grain, SliceSet
 from retcon.core.tables import TableFacts
 from retcon.core.waves import cut_waves

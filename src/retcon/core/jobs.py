@@ -58,7 +58,7 @@ class Job:
     """By the input's name in the model."""
     parameters: Mapping[str, object]
     bytes: int | None = None
-    """What it reads, where that is known."""
+    """What it reads, rows that stay included, where that is known."""
     largest: int | None = None
     """What it reads for the largest of its slices, where that is known."""
     keyed: KeyedRows | None = None

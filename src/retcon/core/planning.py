@@ -9,16 +9,16 @@ from datetime import datetime, timedelta
 
 from retcon.core.gates import OTHER_KEYS
 from retcon.core.graphs import Graph
-from retcon.core.intervals import Edge, Interval, after, beginning, edge_text
 from retcon.core.keys import Neighbours, is_told_by, why_widened
 from retcon.core.models import Input, Model, OnChange, Strategy
 from retcon.core.plans import Origin, Outside, PlannedInput, PlannedModel, Role
 from retcon.core.projects import Source
+from retcon.core.readings import Reading, reading_of
 from retcon.core.slices import WHOLE, Buckets, Cut, Grain, SliceSet, Whole
 from retcon.core.tables import TableContents, TableFacts, TableFile, Told, content_of, digest_of
 from retcon.core.versions import versions_of
 from retcon.core.waves import cut_waves
-from retcon.errors import BadArguments, Refused
+from retcon.errors import Refused
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,204 +48,6 @@ class World:
     sources: Mapping[str, Source] = field(default_factory=dict)
     past: Mapping[tuple[str, str | None, Cut, int], TableContents] = field(default_factory=dict)
     """The same at snapshots that were current when slices ended."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Reading:
-    """In which slices a model reads an input."""
-
-    resolution: Grain | Buckets
-    """Of what is read, and compared when something changes: divides the model's slices and the input's own."""
-    natural: Grain | Buckets
-    """As the input itself is cut: what isn't there is missing by whole slices of these."""
-
-
-def reading_of(i: Input, reader: Cut, graph: Graph, facts: TableFacts | None) -> Reading | None:
-    """None: the input is read whole."""
-    if isinstance(reader, Buckets) and i.key is not None:
-        return Reading(resolution=reader, natural=reader)
-    if i.time is None or not isinstance(reader, Grain):
-        return None
-    upstream = graph.models.get(i.table)
-    # A date tells no hours: whoever reads by the hour reads the whole day.
-    is_date = _is_date(i.time, upstream, facts)
-    finest = Grain.DAY if is_date and reader is Grain.HOUR else reader
-    if upstream is not None and isinstance(upstream.grain, Grain):
-        natural = upstream.grain
-    else:
-        natural = (facts.grain_of(i.time) if facts is not None else None) or finest
-    resolution = natural.common(reader)
-    return Reading(resolution=Grain.DAY if is_date and resolution is Grain.HOUR else resolution, natural=natural)
-
-
-def _is_date(time: str, upstream: Model | None, facts: TableFacts | None) -> bool:
-    """Is a time column a DATE? Of a model whose table isn't made yet, its `columns` tell; else all but hours may be."""
-    column = facts.column(time) if facts is not None else None
-    if column is not None or upstream is None:
-        return column is not None and column.type == "date"
-    declared = _declared(upstream, time)
-    return upstream.grain is not Grain.HOUR if declared is None else declared.lower() == "date"
-
-
-def _declared(model: Model, column: str) -> str | None:
-    return next((kind for name, kind in model.columns if name.lower() == column.lower()), None)
-
-
-def require_hours_told(model: Model, graph: Graph, known: Collection[str]) -> None:
-    """An hour that is computed alone reads its own rows of a TIMESTAMP, its day's of a DATE: it must be known which.
-
-    `known` are the tables that are there, and those that will be cut by a DATE.
-    """
-    if model.grain is not Grain.HOUR or not model.one_by_one:
-        return
-    for i in model.inputs:
-        upstream = graph.models.get(i.table)
-        is_told = i.is_own or i.time is None or upstream is None or upstream.grain is Grain.HOUR or i.table in known
-        if not is_told and upstream is not None and i.time is not None and _declared(upstream, i.time) is None:
-            raise Refused(
-                f"{model.name} computes each hour by itself, and nothing says whether {i.time} of {i.table}, which "
-                "isn't made yet, is a DATE or a TIMESTAMP",
-                state="no plan was written",
-                next=f"say it in {upstream.path}, `columns: {{{i.time}: timestamp, …}}`, or plan {i.table} first",
-            )
-
-
-def require_hours_as_planned(plan: str, model: Model, planned: PlannedModel, facts: Mapping[str, TableFacts]) -> None:
-    """What was taken for a DATE is one, where it matters: an hour computed alone must see no other hour's rows."""
-    if model.grain is not Grain.HOUR or not model.one_by_one:
-        return
-    for i in model.inputs:
-        read = planned.input(i.name).slices
-        is_by_day = read is not None and read.grain is Grain.DAY
-        if is_by_day and i.time is not None and not _is_date(i.time, None, facts.get(i.table)):
-            raise Refused(
-                f"{model.name} reads {i.table} by {i.time}, which the plan took for a DATE, and it is a timestamp",
-                state="nothing was staged; production is untouched",
-                next=f"`retcon plan --refresh backfills/{plan}.yaml` plans it by the hour",
-            )
-
-
-def asked_interval(start: Edge, end: Edge, now: datetime) -> Interval:
-    """The interval of two inclusive dates or hours; refused when it is empty or hasn't begun."""
-    _require_begun(end, now)
-    if after(end) <= beginning(start):
-        first, last = edge_text(start), edge_text(end)
-        raise BadArguments(
-            f"--end {last} is before --start {first}", next=f"swap them: --start {last} --end {first} (both included)"
-        )
-    return Interval.of_edges(start, end)
-
-
-def _require_begun(end: Edge, now: datetime) -> None:
-    if beginning(end) > now:
-        newest = edge_text(now) if isinstance(end, datetime) else f"{now:%Y-%m-%d}"
-        raise BadArguments(
-            f"--end {edge_text(end)} is in the future (now it is {now:%Y-%m-%d %H:%M} UTC)",
-            next=f"--end {newest} is the last slice that has begun",
-        )
-
-
-def asked_or_default(
-    model: Model, start: Edge | None, end: Edge | None, graph: Graph, world: World, now: datetime
-) -> Interval | None:
-    """The interval of the dates given; where one is left out, the model's own history decides, if it has any."""
-    if not isinstance(model.grain, Grain):
-        return asked_interval(start or end or now.date(), end or start or now.date(), now) if start or end else None
-    if end is not None:
-        _require_begun(end, now)  # the last day of the calendar has no day after it
-    first = start or default_start(model, graph, world)
-    last = end or default_end(model, graph, world, now)
-    if not (start and end) and after(last) <= beginning(first):
-        begins = f"--start is {edge_text(first)}" if start else f"its history begins on {edge_text(first)}"
-        ends = f"--end is {edge_text(last)}" if end else f"its inputs hold nothing after {edge_text(last)}"
-        raise Refused(
-            f"{model.name}: nothing is left to plan: {begins}, and {ends}",
-            next="`retcon plan` with both --start and --end says what is missing",
-        )
-    return asked_interval(first, last, now)
-
-
-def since_start(model: Model, slices: SliceSet) -> SliceSet:
-    """Those at or after the model's `slices.start`: before it the model has no history."""
-    if model.slicing.start is None or not isinstance(model.grain, Grain):
-        return slices
-    first = model.grain.ordinal(model.slicing.start)
-    held = SliceSet(slices.grain, tuple(o for o in slices.ordinals if o >= first))
-    if not held:
-        raise Refused(
-            f"{model.name} begins on {model.slicing.start} (`slices.start`), after the asked range",
-            next="ask for a later range, or move `slices.start`",
-        )
-    return held
-
-
-def tells_history(model: Model, graph: Graph, world: World) -> bool:
-    """Do the model's inputs tell where its history begins and ends?"""
-    return any(True for _ in _held(model, graph, world))
-
-
-def default_start(model: Model, graph: Graph, world: World) -> Edge:
-    """Where history begins: the model's `slices.start`, else the first slice whose reads all of its inputs hold."""
-    if model.slicing.start is not None:
-        return model.slicing.start
-    grain = _timed(model)
-    edges = [i.held_from(grain, hours[0][0]) for i, _, hours in _held(model, graph, world)]
-    if not edges:
-        raise _untold(model, "begins", "--start")
-    return SliceSet(grain, (max(edges),)).hull().edges[0]
-
-
-def default_end(model: Model, graph: Graph, world: World, now: datetime) -> Edge:
-    """The last slice whose reads all inputs hold and that has begun."""
-    grain = _timed(model)
-    running = grain.ordinal(now)
-    edges: list[int] = []
-    for i, natural, hours in _held(model, graph, world):
-        held = i.held_until(grain, hours[-1][1])
-        # A slice that isn't over waits for nothing but what isn't over either.
-        is_up_to_date = natural.is_shorter(grain) and natural.holding(hours[-1][1]) >= natural.ordinal(now) - 1
-        edges.append(max(held, running) if is_up_to_date and not i.lookahead else held)
-    if not edges:
-        raise _untold(model, "ends", "--end")
-    last = min(*edges, running)
-    return min(SliceSet(grain, (last,)).hull().edges[1], _last_begun(grain, now), key=after)
-
-
-def _last_begun(grain: Grain, now: datetime) -> Edge:
-    return grain.start(grain.ordinal(now)) if grain is Grain.HOUR else now.date()
-
-
-def _held(model: Model, graph: Graph, world: World) -> Iterable[tuple[Input, Grain, list[tuple[int, int]]]]:
-    """The inputs whose metadata tells what they hold: as they are cut, and in hours."""
-    for i in (i for i in model.inputs if not i.is_own):
-        reading = reading_of(i, model.grain, graph, world.facts.get(i.table))
-        if reading is None or not isinstance(reading.natural, Grain):
-            continue
-        held = world.contents.get((i.table, i.time, reading.resolution))
-        present = held.present if held is not None else world.published.get(i.table)
-        if present and isinstance(present.grain, Grain):
-            yield i, reading.natural, present.recut(reading.natural).hours()
-
-
-def _timed(model: Model) -> Grain:
-    if not isinstance(model.grain, Grain):
-        raise ValueError(f"{model.name} isn't cut by time")
-    return model.grain
-
-
-def _untold(model: Model, what: str, option: str) -> BadArguments:
-    return BadArguments(f"{model.name}: its inputs don't tell where history {what}", next=f"pass {option}")
-
-
-def held_by_inputs(model: Model, graph: Graph, world: World, now: datetime) -> SliceSet:
-    """Every slice that can be computed from what the inputs hold, as far as they tell."""
-    if not isinstance(model.grain, Grain):
-        return SliceSet.every(model.grain)
-    if not tells_history(model, graph, world):
-        return SliceSet(model.grain)
-    first, last = default_start(model, graph, world), default_end(model, graph, world, now)
-    is_any = beginning(first) < after(last)
-    return SliceSet.covering(model.grain, Interval.of_edges(first, last)) if is_any else SliceSet(model.grain)
 
 
 Held = Callable[[Model, Mapping[str, SliceSet]], SliceSet]

@@ -13,22 +13,11 @@ from retcon.core.intervals import Edge, Interval, edge_text
 from retcon.core.keys import Keys, is_value_of
 from retcon.core.models import Model, Strategy
 from retcon.core.notes import beside_notes, carried_notes, keys_notes, notes_of, widened_notes
-from retcon.core.planning import (
-    Scope,
-    World,
-    asked_or_default,
-    held_by_inputs,
-    narrowed_to,
-    plan_id,
-    plan_model,
-    reading_of,
-    require_hours_told,
-    require_inputs,
-    since_start,
-    spread,
-)
+from retcon.core.planning import Scope, World, narrowed_to, plan_id, plan_model, require_inputs, spread
 from retcon.core.plans import Beside, Plan, PlannedModel, Request, beside_of
 from retcon.core.projects import Project
+from retcon.core.ranges import asked_or_default, held_by_inputs, since_start
+from retcon.core.readings import reading_of, require_hours_told
 from retcon.core.schemas import (
     planned_changes,
     repartitioned,

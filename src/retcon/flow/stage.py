@@ -12,8 +12,8 @@ from retcon.core.adoption import require_adopted
 from retcon.core.evolution import SchemaChange, comments_for
 from retcon.core.jobs import Job, StagedWave
 from retcon.core.models import Order
-from retcon.core.planning import require_hours_as_planned
 from retcon.core.plans import Beside, PlannedModel
+from retcon.core.readings import require_hours_as_planned
 from retcon.core.runs import (
     Paused,
     Replaced,
@@ -98,7 +98,8 @@ def _jobs(
 
 def _sized(job: Job, context: Context) -> Job:
     total = largest = 0
-    for read in job.reads.values():
+    kept = (job.carried,) if job.carried is not None and job.carried.snapshot_id is not None else ()
+    for read in (*job.reads.values(), *kept):
         held = context.contents_of(read)
         if held.told is Told.NOTHING:
             return job
