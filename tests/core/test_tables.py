@@ -87,6 +87,17 @@ def test_contents_are_exact_where_no_file_may_hold_rows_of_more_than_one_slice(h
     assert held.is_exact == all(first is not None and last is not None and last <= first for first, last in spans)
 
 
+@given(contents(), NEAR_SETS)
+def test_the_largest_slice_has_the_bytes_of_all_files_that_lie_near_it(held: TableContents, slices: SliceSet) -> None:
+    def size(ordinal: int) -> int:
+        near = (f for f in held.files if f.first is not None and f.last is not None and len(f.slices) <= 32)
+        return sum(file.bytes for file in near if ordinal in file.slices)
+
+    assert held.largest(slices) == max(map(size, slices.ordinals), default=0)
+    everywhere = {ordinal for file in held.files for ordinal in file.slices}
+    assert held.largest(None) == max(map(size, everywhere), default=0)
+
+
 def test_a_file_bounded_on_one_side_only_may_hold_anything() -> None:
     half = TableFile(path="a", rows=1, bytes=1, first=5, last=None)
     assert TableContents(grain=DAY, files=(half,)).overlapping(of(99)) == [half]

@@ -184,6 +184,19 @@ def lose_a_file(shop: Shop, branch: str) -> None:
             os.remove(urlsplit(path).path)
 
 
+def _refuse(shop: Shop, until: Until, sabotage: Any, message: str) -> None:
+    """A run that got so far, and what somebody did then, is refused, and nothing is visible of it."""
+    shop.open_doors()
+    shop.backfill()
+    plan = shop.plan("mart.orders_usd", start="2026-01-02", end="2026-01-03")
+    shop.apply(plan, until=until)
+    sabotage(shop, plan.branch)
+    before = shop.files("mart.orders_usd"), shop.files("mart.revenue")
+    with pytest.raises(Refused, match=message):
+        shop.apply(plan)
+    assert (shop.files("mart.orders_usd"), shop.files("mart.revenue")) == before
+
+
 @pytest.mark.parametrize(
     ("sabotage", "message"),
     [
@@ -196,15 +209,7 @@ def lose_a_file(shop: Shop, branch: str) -> None:
     ],
 )
 def test_what_changed_since_it_was_proven_is_found_before_publishing(shop: Shop, sabotage: Any, message: str) -> None:
-    shop.open_doors()
-    shop.backfill()
-    plan = shop.plan("mart.orders_usd", start="2026-01-02", end="2026-01-03")
-    shop.apply(plan, until=Until.PROVEN)
-    sabotage(shop, plan.branch)
-    before = shop.files("mart.orders_usd"), shop.files("mart.revenue")
-    with pytest.raises(Refused, match=message):
-        shop.apply(plan)
-    assert (shop.files("mart.orders_usd"), shop.files("mart.revenue")) == before
+    _refuse(shop, Until.PROVEN, sabotage, message)
 
 
 def move_the_branch_back(shop: Shop, branch: str) -> None:
@@ -221,15 +226,7 @@ def move_the_branch_back(shop: Shop, branch: str) -> None:
     ],
 )
 def test_what_isnt_the_runs_own_work_is_never_proven(shop: Shop, sabotage: Any, message: str) -> None:
-    shop.open_doors()
-    shop.backfill()
-    plan = shop.plan("mart.orders_usd", start="2026-01-02", end="2026-01-03")
-    shop.apply(plan, until=Until.STAGED)
-    sabotage(shop, plan.branch)
-    before = shop.files("mart.orders_usd"), shop.files("mart.revenue")
-    with pytest.raises(Refused, match=message):
-        shop.apply(plan)
-    assert (shop.files("mart.orders_usd"), shop.files("mart.revenue")) == before
+    _refuse(shop, Until.STAGED, sabotage, message)
 
 
 def test_what_is_read_inside_a_run_may_not_change_until_the_very_swap(shop: Shop) -> None:
