@@ -2,6 +2,7 @@
 # make test   everything: lints, types, layers, all tests (Spark, SQLite, PostgreSQL)
 # make check  the quick part of it, without Spark, on all cores
 # make bench  against a hand-written Spark job, in one run; and a chain of 60 slices
+# make soak   hours of crashes: every step killed for real, thousands of steps drawn by chance
 # make lock   renew the pins in requirements.lock
 
 PYTHON ?= python3
@@ -9,7 +10,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test check bench lock clean
+.PHONY: demo test check bench soak lock clean
 
 demo: $(READY)
 	@$(BIN)/retcon demo
@@ -19,10 +20,14 @@ check: $(READY)
 	$(BIN)/ruff check src tests benchmarks
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/pytest -q -m "not spark and not slow" -n auto --dist worksteal
+	$(BIN)/pytest -q -m "not spark and not slow and not soak" -n auto --dist worksteal
 
 test: check
-	$(BIN)/pytest -q -m "spark or slow" -n 2 --dist worksteal
+	$(BIN)/pytest -q -m "(spark or slow) and not soak" -n 2 --dist worksteal
+
+soak: $(READY)
+	$(BIN)/pytest -m soak -n 2 --dist worksteal
+	RETCON_EXAMPLES=500 $(BIN)/pytest -p no:cacheprovider tests/spark/test_every_kind.py
 
 bench: $(READY)
 	$(BIN)/python benchmarks/bench.py

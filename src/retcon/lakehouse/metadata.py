@@ -36,8 +36,10 @@ from retcon.core.runs import StagedSlice
 from retcon.core.slices import Cut, SliceSet
 from retcon.core.tables import Changed, Column, PartitionField, SchemaVersion, TableContents, TableFacts, TableFile
 from retcon.errors import Fault, Refused
+from retcon.fault_points import FaultPoint
 from retcon.lakehouse.spans import Spans
 
+_BRANCH_DROPPED, _TABLE_DROPPED = FaultPoint("branch dropped"), FaultPoint("table dropped")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _SPARK_NAMES = {"long": "bigint", "timestamptz": "timestamp", "timestamp": "timestamp_ntz", "uuid": "string"}
 
@@ -262,7 +264,8 @@ class IcebergMetadata:
         table = self._load(name)
         if table is None or branch not in table.metadata.refs:
             return False
-        table.manage_snapshots().remove_branch(branch).commit()
+        with _BRANCH_DROPPED:
+            table.manage_snapshots().remove_branch(branch).commit()
         return True
 
     def drop_unwritten(self, name: str, uuid: str) -> bool:
@@ -274,7 +277,8 @@ class IcebergMetadata:
         # Main, or the branch of another run which found this table made already.
         if table.metadata.refs:
             return False
-        catalog.drop_table(name)
+        with _TABLE_DROPPED:
+            catalog.drop_table(name)
         return True
 
     def close(self) -> None:

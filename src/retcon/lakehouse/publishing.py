@@ -18,10 +18,12 @@ from retcon.core.jobs import PublishRequest
 from retcon.core.runs import Pointer, PointerSwap, Replaced, RunTable
 from retcon.core.slices import Grain, Whole
 from retcon.errors import Conflict, Refused
+from retcon.fault_points import FaultPoint
 from retcon.lakehouse.predicates import MOST_IN_A_LIST
 from retcon.lakehouse.staging import Staging
 
 _UNTOUCHED = "nothing was published; production is untouched"
+_METADATA = FaultPoint("metadata written")
 
 
 class Publishing:
@@ -215,7 +217,8 @@ class Publishing:
         metadata = transaction.currentMetadata()
         new = operations.metadataFileLocation(_next_file_name(old))
         parser = self._spark._jvm.org.apache.iceberg.TableMetadataParser  # type: ignore[union-attr] # set on a live session
-        parser.write(metadata, operations.io().newOutputFile(new))
+        with _METADATA:
+            parser.write(metadata, operations.io().newOutputFile(new))
         snapshot = metadata.currentSnapshot()
         return PointerSwap(table=name, old_location=old, new_location=new, snapshot_id=snapshot.snapshotId())
 

@@ -28,6 +28,7 @@ from retcon.core.queries import quoted, quoted_name, text_literal
 from retcon.core.slices import Buckets, Grain, Whole
 from retcon.core.tables import Column
 from retcon.errors import Fault, GatesFailed, Refused
+from retcon.fault_points import FaultPoint
 from retcon.lakehouse.predicates import slice_predicate
 from retcon.lakehouse.python_models import worker_error, worker_refusal
 from retcon.lakehouse.scoped_reads import ScopedReads, fitted, type_of
@@ -44,6 +45,8 @@ _FEW_FILES = 200
 """2,200 open files ran out of 4 GB."""
 _SMALL_SLICE = 128 * 1024**2
 """What one task may read: a split of Iceberg's."""
+_MADE, _CHANGED = FaultPoint("table made"), FaultPoint("columns changed")
+_OPENED, _COMMITTED = FaultPoint("branch opened"), FaultPoint("wave committed")
 
 
 class Staging:
@@ -72,10 +75,11 @@ class Staging:
         listed = ", ".join(f"{text_literal(k)} = {text_literal(v)}" for k, v in {**properties, **own}.items())
         comment = f"COMMENT {text_literal(job.model.description)} " if job.model.description else ""
         self._spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {quoted_name(f'{self._catalog}.{namespace}')}")
-        self._spark.sql(
-            f"CREATE TABLE IF NOT EXISTS {self._full(table)} ({columns}) USING iceberg {comment}"
-            f"{_partitioning(job, frame)}TBLPROPERTIES ({listed})"
-        )
+        with _MADE:
+            self._spark.sql(
+                f"CREATE TABLE IF NOT EXISTS {self._full(table)} ({columns}) USING iceberg {comment}"
+                f"{_partitioning(job, frame)}TBLPROPERTIES ({listed})"
+            )
 
     def change_columns(self, job: Job, table: str, changes: Sequence[SchemaChange]) -> None:
         """All changes in one commit of the table's metadata; no data file is touched."""
@@ -98,7 +102,8 @@ class Staging:
                 case _:
                     assert_never(change)
         try:
-            update.commit()
+            with _CHANGED:
+                update.commit()
         except Py4JJavaError as error:
             reason = str(error.java_exception.getMessage()).splitlines()[0][:300]
             raise Fault(
@@ -115,7 +120,8 @@ class Staging:
             return
         manage = iceberg.manageSnapshots()
         made = manage.createBranch(branch) if snapshot_id is None else manage.createBranch(branch, snapshot_id)
-        made.commit()
+        with _OPENED:
+            made.commit()
 
     def stage(self, job: Job, target: WaveTarget) -> Mapping[str, int]:
         """Compute a wave and replace its slices on the branch; the files that were read, by table."""
@@ -188,7 +194,8 @@ class Staging:
 def _overwrite(writer: DataFrameWriterV2, condition: SparkColumn, tries: int = 3) -> None:
     """Waves commit to one table at once: one whose commits all lost, as often as Iceberg tries, has written nothing."""
     try:
-        writer.overwrite(condition)
+        with _COMMITTED:
+            writer.overwrite(condition)
     except Py4JJavaError as error:
         has_lost = error.java_exception.getClass().getSimpleName() == "CommitFailedException"
         if not has_lost or tries == 1:

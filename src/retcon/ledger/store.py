@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
-from typing import TypeVar
+from typing import TypeVar, get_args
 
 from sqlalchemy import Connection, Engine, insert
 from sqlalchemy.exc import DBAPIError, IntegrityError
@@ -31,6 +31,7 @@ from retcon.core.runs import (
     Tally,
 )
 from retcon.errors import Refused
+from retcon.fault_points import FaultPoint
 from retcon.ledger import chain, leases, reading
 from retcon.ledger.chain import Link
 from retcon.ledger.engines import database_file, engine_for, make_file, writing
@@ -43,6 +44,9 @@ T = TypeVar("T")
 
 _NOTHING_RECORDED = "nothing was recorded, every table is as it was"
 _UNKNOWN_OUTCOME = "the database didn't say whether it took the last step; its record decides"
+_MIGRATED, _ADOPTED, _LEASED = FaultPoint("ledger migrated"), FaultPoint("adoption recorded"), FaultPoint("lease taken")
+_SWAPPED = FaultPoint("pointers swapped, COMMIT not sent")
+_RECORDED = {kind: FaultPoint(f"{kind.__name__} recorded") for kind in get_args(Event)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,7 +149,8 @@ class SqlLedger:
                 revision = revision_of(connection)
             require_known(revision)
             if revision != REVISIONS[-1]:
-                self._migrate(self._engine)
+                with _MIGRATED:
+                    self._migrate(self._engine)
 
     def bring_up_to_date(self) -> None:
         """The same for a ledger that is there; none is made."""
@@ -164,7 +169,7 @@ class SqlLedger:
             "at": adoption.at,
             "reason": adoption.reason,
         }
-        with faults(_NOTHING_RECORDED), writing(self._engine).begin() as connection:
+        with _ADOPTED, faults(_NOTHING_RECORDED), writing(self._engine).begin() as connection:
             _require_ledger(connection)
             connection.execute(insert(ADOPTIONS).values(row))
 
@@ -183,7 +188,8 @@ class SqlLedger:
                         raise
             return _Written(run=_required(reading.run(connection, plan.id), plan.id), link=link)
 
-        return self._write(open_it)
+        with _RECORDED[RunOpened]:
+            return self._write(open_it)
 
     def lease(self, run_id: str) -> Lease | None:
         """The lease on a run that hasn't run out."""
@@ -191,7 +197,7 @@ class SqlLedger:
 
     def take_lease(self, run_id: str, driver: Driver, *, over: int | None, seconds: float) -> int | None:
         """The token of a new lease; None where a process holds one, other than the one that is taken over from."""
-        with faults(_NOTHING_RECORDED), writing(self._engine).begin() as connection:
+        with _LEASED, faults(_NOTHING_RECORDED), writing(self._engine).begin() as connection:
             _required(reading.locked_run(connection, run_id), run_id)
             held = leases.standing(connection, run_id)
             if held is not None and held.token != over:
@@ -207,7 +213,8 @@ class SqlLedger:
         """Write down what happened to a run, and carry it through to all that is asked about runs."""
         if isinstance(event, RunOpened | Published | RolledBack):
             raise ValueError(f"{type(event).__name__} is recorded by a method of its own")
-        return self._write(lambda connection: _written(connection, run_id, event, fence, at=at, who=who))
+        with _RECORDED[type(event)]:
+            return self._write(lambda connection: _written(connection, run_id, event, fence, at=at, who=who))
 
     def publish(
         self,
@@ -242,10 +249,12 @@ class SqlLedger:
         def swap_and_record(connection: Connection) -> _Written:
             written = _written(connection, run_id, event, fence, at=at, who=who)
             # Last, so that other writers of these tables wait as short as can be.
-            swap_pointers(connection, self._catalog_name, swaps)
+            with _SWAPPED:
+                swap_pointers(connection, self._catalog_name, swaps)
             return written
 
-        return self._write(swap_and_record)
+        with _RECORDED[type(event)]:
+            return self._write(swap_and_record)
 
     # ── transactions ─────────────────────────────────────────────────────────────────────────────────────────────
 

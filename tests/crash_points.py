@@ -1,0 +1,32 @@
+"""Which scene of `tests/spark/test_crashes.py` tries which step: together, all that there are."""
+
+from __future__ import annotations
+
+COVERS: dict[str, frozenset[str]] = {
+    "a backfill": frozenset(
+        {
+            "RunOpened recorded",
+            "lease taken",
+            "ApplyBegan recorded",
+            "branch opened",
+            "TablesOpened recorded",
+            "wave committed",
+            "WaveStaged recorded",
+            "StagingDone recorded",
+            "ProvingBegan recorded",
+            "Judged recorded",
+            "metadata written",
+            "PublishBegan recorded",
+            "pointers swapped, COMMIT not sent",
+            "Published recorded",
+        }
+    ),
+    "a first backfill": frozenset({"ledger migrated", "InputsJudged recorded", "table made"}),
+    "a new column": frozenset({"columns changed"}),
+    "an override": frozenset({"GateOverridden recorded"}),
+    "a wave that fails, and a pause": frozenset({"WaveFailed recorded", "Paused recorded", "Resumed recorded"}),
+    "a refused publish": frozenset({"PublishRefused recorded"}),
+    "a cancellation": frozenset({"Cancelled recorded", "branch dropped", "table dropped"}),
+    "a rollback": frozenset({"metadata written", "pointers swapped, COMMIT not sent", "RolledBack recorded"}),
+    "an adoption": frozenset({"adoption recorded"}),
+}

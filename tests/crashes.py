@@ -1,0 +1,153 @@
+"""A process that dies at a named step, over and over, and what must hold each time."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+from urllib.parse import unquote, urlsplit
+
+from pyiceberg.table import Table
+
+from retcon.core.runs import RunState, first_broken_link
+from retcon.fault_points import FaultPoint, Side, listening
+from tests.shops import Shop
+
+Hit = tuple[str, Side]
+Rows = Counter[tuple[Any, ...]]
+
+
+class Killed(BaseException):
+    """What no handler catches."""
+
+
+@dataclass
+class Reaper:
+    """Ends the process at one hit. What is dead stays dead: no thread of it takes any later step."""
+
+    at: Hit | None = None
+    heard: list[Hit] = field(default_factory=list)
+    is_dead: bool = False
+
+    def __call__(self, point: FaultPoint, side: Side) -> None:
+        if self.is_dead:
+            raise Killed
+        hit = (point.name, side)
+        self.heard.append(hit)
+        if hit == self.at:
+            self.is_dead = True
+            raise Killed(hit)
+
+
+@contextmanager
+def dying(at: Hit | None) -> Iterator[Reaper]:
+    """Act until the hit, if it comes."""
+    reaper = Reaper(at)
+    # Whoever held a lease before is the dead process, though it has this one's number.
+    with listening(reaper), patch("retcon.processes.is_gone", lambda _: True):
+        try:
+            yield reaper
+        except Killed:
+            assert reaper.is_dead
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trial:
+    """Something to do, in a situation of its own; doing it again after a crash goes on with it."""
+
+    shop: Shop
+    run: str
+    """Its id."""
+    tables: tuple[str, ...]
+    """That change together, or not at all."""
+    act: Callable[[], object]
+    check: Callable[[], object]
+    """What must have come out in the end."""
+
+
+def try_every_crash(begin: Callable[[], Trial], covers: frozenset[str]) -> int:
+    """Die before and after each of these steps, and then in the recovery at the step that comes next; at last let it
+    finish. Gives how often it died.
+    """
+    whole = begin()
+    with dying(None) as undisturbed:
+        whole.act()
+    require_sound(whole)
+    whole.check()
+    hits = list(dict.fromkeys(undisturbed.heard))
+    assert covers <= {name for name, _ in hits}, "a step that isn't taken can't be tried"
+    died = 0
+    for at, hit in enumerate(hits):
+        if hit[0] not in covers:
+            continue
+        trial = begin()
+        before = _shown(trial)
+        seen: list[list[Rows]] = []
+        for end in (hit, hits[(at + 1) % len(hits)]):
+            with dying(end) as reaper:
+                trial.act()
+            died += reaper.is_dead
+            trial.shop.close()
+            seen.append(_shown(trial))
+            require_sound(trial)
+        with dying(None):
+            trial.act()
+        after = _shown(trial)
+        assert all(state in (before, after) for state in seen), f"{hit}: half of it was to be seen"
+        require_sound(trial)
+        trial.check()
+    return died
+
+
+def iceberg(shop: Shop, name: str) -> Table | None:
+    """A table as another engine finds it."""
+    return shop.workspace.tables._catalog._load(name)
+
+
+def rows_of(table: Table | None) -> Rows:
+    """What readers see; a new column, in which there is nothing yet, is no difference."""
+    if table is None or table.current_snapshot() is None:
+        return Counter()
+    rows = table.scan().to_arrow().to_pylist()
+    return Counter(tuple(sorted((name, value) for name, value in row.items() if value is not None)) for row in rows)
+
+
+def _shown(trial: Trial) -> list[Rows]:
+    return [rows_of(iceberg(trial.shop, name)) for name in trial.tables]
+
+
+def require_sound(trial: Trial) -> None:
+    """What holds at every moment, however it came to it."""
+    ledger = trial.shop.workspace.ledger
+    run = ledger.run(trial.run)
+    assert first_broken_link(ledger.events(trial.run)) is None
+    for table in filter(None, (iceberg(trial.shop, name) for name in trial.tables)):
+        _require_files(table)
+        published = [
+            s.snapshot_id
+            for s in table.metadata.snapshots
+            if s.summary is not None
+            and s.summary.get("retcon.run") == trial.run
+            and s.summary.get("retcon.wave") is None
+        ]
+        assert len(published) <= 1, "published twice"
+        has_published = run is not None and run.state in (RunState.PUBLISHED, RunState.ROLLED_BACK)
+        assert bool(published) == has_published, "the record and the table tell different stories"
+        for name in (name for name in table.metadata.refs if name.startswith("retcon_2")):
+            owner = ledger.run(name.removeprefix("retcon_"))
+            assert name == f"retcon_{trial.run}" or owner is not None, f"{name} is nobody's"
+
+
+def _require_files(table: Table) -> None:
+    """Every file that can be reached from any ref is there."""
+    for ref in table.metadata.refs.values():
+        snapshot = table.snapshot_by_id(ref.snapshot_id)
+        assert snapshot is not None
+        for manifest in snapshot.manifests(table.io):
+            for entry in manifest.fetch_manifest_entry(table.io):
+                path = entry.data_file.file_path
+                assert Path(unquote(urlsplit(path).path)).exists(), f"{path} is gone"

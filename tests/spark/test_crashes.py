@@ -1,0 +1,186 @@
+"""The process dies before and after every step, and again while it recovers: nothing is lost, doubled or half shown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from retcon.core.plans import Plan
+from retcon.core.runs import RunState
+from retcon.errors import GatesFailed, Interrupted, Refused
+from retcon.flow.apply import Override, Until
+from retcon.flow.ports import Progress
+from tests.conftest import SQLITE
+from tests.crash_points import COVERS
+from tests.crashes import Trial, iceberg, try_every_crash
+from tests.shops import ORDERS, Meddling, Shop
+
+pytestmark = pytest.mark.spark
+
+BOTH = ("mart.orders_usd", "mart.revenue")
+DAY = "2026-01-02"
+FRESH = ORDERS.replace("replay: {wave: 3}\n", "")
+WINDOWED = FRESH.replace(
+    "raw.rates: {time: rate_date}", "raw.rates: {valid: {from: rate_date, to: until, key: [currency]}}"
+)
+
+
+class Scenes:
+    """Situations, each anew whenever it is asked for, and something to do in it."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._numbers = count(1000)
+        self.shop = self._new_shop()
+        self.shop.open_doors()
+        self.shop.backfill()
+
+    def a_backfill(self) -> Trial:
+        plan = self._restating()
+        return self._trial(plan, lambda: self.shop.apply(plan))
+
+    def a_first_backfill(self) -> Trial:
+        shop = self._new_shop().open_doors()
+        shop.sql("ALTER TABLE raw.rates ADD COLUMN until DATE")
+        shop.sql("UPDATE raw.rates SET until = rate_date + INTERVAL 1 DAY")
+        shop.write(BOTH[0], WINDOWED)
+        plan = shop.plan(wave=8)
+        return self._trial(plan, lambda: shop.apply(plan), shop=shop)
+
+    def a_new_column(self) -> Trial:
+        model = self._fresh_model()
+        self.shop.backfill(model, start=DAY, end=DAY)
+        self.shop.edit(model, "o.customer,", "o.customer, upper(o.customer) AS loud,")
+        plan = self.shop.plan(model, start=DAY, end=DAY)
+        return self._trial(plan, lambda: self.shop.apply(plan), tables=(model,))
+
+    def an_override(self) -> Trial:
+        plan = self._restating(amount=100_000 * next(self._numbers))
+        answer = Override(gates=("mart.orders_usd:drift", "mart.revenue:drift"), reason="a large order")
+        return self._trial(plan, lambda: self.shop.apply(plan, override=answer))
+
+    def a_wave_that_fails_and_a_pause(self) -> Trial:
+        plan = self._restating()
+
+        def fail(*_: Any) -> None:
+            raise GatesFailed("a row is outside its wave")
+
+        def interrupt(progress: Progress) -> None:
+            if progress.step == "stage" and progress.done:
+                raise KeyboardInterrupt
+
+        def act() -> None:
+            run = self.shop.workspace.ledger.run(plan.id)
+            if run is None or run.state is not RunState.PUBLISHED:
+                with suppress(GatesFailed):
+                    self.shop.apply(plan, warehouse=Meddling(self.shop.context().warehouse, "stage", fail))
+                with suppress(Interrupted):
+                    self.shop.apply(plan, watch=interrupt)
+            self.shop.apply(plan)
+
+        return self._trial(plan, act)
+
+    def a_refused_publish(self) -> Trial:
+        plan = self._restating()
+        self.shop.apply(plan, until=Until.PROVEN)
+        # Somebody must be forgotten: what was staged still has the row.
+        last = f"SELECT max(order_id) FROM mart.orders_usd WHERE order_date = DATE '{DAY}'"
+        self.shop.sql(f"DELETE FROM mart.orders_usd WHERE order_date = DATE '{DAY}' AND order_id IN ({last})")
+
+        def act() -> None:
+            with pytest.raises(Refused, match=DAY):
+                self.shop.apply(plan)
+
+        def check() -> None:
+            run = self.shop.workspace.ledger.run(plan.id)
+            assert run is not None
+            assert run.state is RunState.PROVEN
+            self.shop.cancel(run)
+
+        return Trial(shop=self.shop, run=plan.id, tables=BOTH, act=act, check=check)
+
+    def a_cancellation(self) -> Trial:
+        model = self._fresh_model()
+        plan = self.shop.plan(model, start=DAY, end=DAY)
+        run = self.shop.apply(plan, until=Until.STAGED)
+
+        def check() -> None:
+            assert iceberg(self.shop, model) is None, "it was made for this run alone"
+            self.shop.remove(model)
+
+        return Trial(shop=self.shop, run=plan.id, tables=(model,), act=lambda: self.shop.cancel(run), check=check)
+
+    def a_rollback(self) -> Trial:
+        before = [self.shop.production(table) for table in BOTH]
+        run = self.shop.apply(self._restating())
+
+        def act() -> None:
+            standing = self.shop.workspace.ledger.run(run.id)
+            assert standing is not None
+            if standing.state is not RunState.ROLLED_BACK:
+                self.shop.rollback(run)
+
+        def check() -> None:
+            assert [self.shop.production(table) for table in BOTH] == before
+
+        return Trial(shop=self.shop, run=run.id, tables=BOTH, act=act, check=check)
+
+    def an_adoption(self) -> Trial:
+        model = self._fresh_model()
+        self.shop.sql(
+            f"CREATE TABLE {model} USING iceberg PARTITIONED BY (order_date) AS SELECT * FROM mart.orders_usd"
+        )
+
+        def act() -> None:
+            w = self.shop.workspace
+            if w.ledger.adoption(model) is None:
+                w.adopter.adopt(model, "the nightly job's", clock=w.clock, who=w.who)
+
+        def check() -> None:
+            run = self.shop.backfill(model, start=DAY, end=DAY)
+            assert run.state is RunState.PUBLISHED
+
+        return Trial(shop=self.shop, run="none", tables=(model,), act=act, check=check)
+
+    def _new_shop(self) -> Shop:
+        return Shop(self._folder / f"shop {next(self._numbers)}", SQLITE)
+
+    def _fresh_model(self) -> str:
+        model = f"mart.fresh_{next(self._numbers)}"
+        self.shop.write(model, FRESH)
+        return model
+
+    def _restating(self, amount: int = 7) -> Plan:
+        """A source that has one more order, and the plan that brings it in."""
+        self.shop.sql(f"INSERT INTO raw.orders VALUES ({next(self._numbers)}, DATE '{DAY}', 'EUR', 'late', {amount})")
+        return self.shop.plan(start=DAY, end="2026-01-03", wave=1)
+
+    def _trial(
+        self, plan: Plan, act: Callable[[], object], *, shop: Shop | None = None, tables: tuple[str, ...] = BOTH
+    ) -> Trial:
+        """One that ends with the run published, and production just what the queries give over all of raw."""
+        of = shop or self.shop
+
+        def check() -> None:
+            run = of.workspace.ledger.run(plan.id)
+            assert run is not None
+            assert run.state is RunState.PUBLISHED
+            for planned in plan.models:
+                days = f"order_date IN ({', '.join(f'DATE {slice.label!r}' for slice in planned.slices)})"
+                query = of.workspace.project.graph.model(planned.name).query.text
+                columns = ", ".join(of.workspace.spark.table(planned.name).columns)
+                found = of.rows(f"SELECT {columns} FROM {planned.name} WHERE {days}")
+                assert found == of.rows(f"SELECT {columns} FROM ({query}) WHERE {days}"), planned.name
+
+        return Trial(shop=of, run=plan.id, tables=tables, act=act, check=check)
+
+
+@pytest.mark.parametrize("scene", COVERS)
+def test_whatever_step_a_process_dies_at_the_next_one_goes_on(scene: str, tmp_path: Path) -> None:
+    begin = getattr(Scenes(tmp_path), scene.replace(",", "").replace(" ", "_"))
+    assert try_every_crash(begin, COVERS[scene]) >= 2 * len(COVERS[scene])
