@@ -29,6 +29,7 @@ QUESTIONS: dict[str, tuple[Callable[[SqlLedger], object], object]] = {
     "lease": (lambda ledger: ledger.lease("run_a"), None),
     "published_slices": (lambda ledger: ledger.published_slices(FCT), {}),
     "last_published": (lambda ledger: ledger.last_published([FCT]), {}),
+    "in_the_way": (lambda ledger: ledger.in_the_way(a_plan()), []),
     "adoption": (lambda ledger: ledger.adoption(FCT), None),
     "adoptions": (lambda ledger: ledger.adoptions(), {}),
 }

@@ -10,10 +10,11 @@ from functools import cached_property
 from typing import TypeVar
 
 from sqlalchemy import Connection, Engine, insert
-from sqlalchemy.exc import DBAPIError, IntegrityError
+from sqlalchemy.exc import DBAPIError
 
 from retcon.core.adoption import Adoption
 from retcon.core.leases import Driver, Lease
+from retcon.core.overlaps import InTheWay, require_nobody_in_the_way
 from retcon.core.plans import Plan
 from retcon.core.runs import (
     Consumed,
@@ -31,7 +32,7 @@ from retcon.core.runs import (
     Tally,
 )
 from retcon.errors import Refused
-from retcon.ledger import chain, leases, reading
+from retcon.ledger import chain, leases, overlapping, reading
 from retcon.ledger.chain import Link
 from retcon.ledger.engines import database_file, engine_for, make_file, writing
 from retcon.ledger.faults import fault_of, faults
@@ -125,6 +126,10 @@ class SqlLedger:
         """Per model, the run of its newest publish that stands."""
         return self._read(lambda connection: reading.last_published(connection, models), otherwise={})
 
+    def in_the_way(self, plan: Plan) -> list[InTheWay]:
+        """Runs under way that write slices of this plan, oldest first."""
+        return self._read(lambda connection: overlapping.in_the_way(connection, plan), otherwise=[])
+
     def adoption(self, model: str) -> Adoption | None:
         """The newest adoption of a table by this model."""
         return self.adoptions().get(model)
@@ -169,18 +174,19 @@ class SqlLedger:
             connection.execute(insert(ADOPTIONS).values(row))
 
     def open_run(self, plan: Plan, opened: RunOpened, *, at: datetime, who: str) -> Run:
-        """The run of a plan: the one that is there, else a new one."""
+        """The run of a plan: the one that is there, else a new one; refused where another one is in its way."""
 
         def open_it(connection: Connection) -> _Written:
+            overlapping.queue(connection)
             link = None
             if reading.run(connection, plan.id) is None:
-                try:
-                    with connection.begin_nested():
-                        link = insert_run(connection, plan, opened, at=at, who=who)
-                except IntegrityError:
-                    # Another driver opened the same run at this very moment: that one is the run.
-                    if reading.run(connection, plan.id) is None:
-                        raise
+                if not plan.request.force:
+                    require_nobody_in_the_way(
+                        overlapping.in_the_way(connection, plan),
+                        state="nothing was run",
+                        force=f"`retcon plan --refresh backfills/{plan.id}.yaml --force`",
+                    )
+                link = insert_run(connection, plan, opened, at=at, who=who)
             return _Written(run=_required(reading.run(connection, plan.id), plan.id), link=link)
 
         return self._write(open_it)
