@@ -20,7 +20,7 @@ from retcon.core.jobs import (
     StagedWave,
     WaveTarget,
 )
-from retcon.core.leases import Driver, Lease
+from retcon.core.leases import Driver, Lease, StopRequest
 from retcon.core.measures import TableMeasures
 from retcon.core.models import Model
 from retcon.core.overlaps import InTheWay
@@ -115,6 +115,7 @@ class Ledger(Protocol):
     def lease(self, run_id: str) -> Lease | None: ...
     def take_lease(self, run_id: str, driver: Driver, *, over: int | None, seconds: float) -> int | None: ...
     def renew_lease(self, run_id: str, token: int, *, seconds: float) -> bool: ...
+    def ask_to_stop(self, run_id: str, token: int, request: StopRequest) -> bool: ...
     def record(self, run_id: str, event: Event, *, at: datetime, who: str, fence: int | None = None) -> Run: ...
     def publish(
         self,

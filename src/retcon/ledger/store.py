@@ -13,7 +13,7 @@ from sqlalchemy import Connection, Engine, insert
 from sqlalchemy.exc import DBAPIError
 
 from retcon.core.adoption import Adoption
-from retcon.core.leases import Driver, Lease
+from retcon.core.leases import Driver, Lease, StopRequest
 from retcon.core.overlaps import InTheWay, require_nobody_in_the_way
 from retcon.core.plans import Plan
 from retcon.core.runs import (
@@ -208,6 +208,11 @@ class SqlLedger:
         """Let a lease end later, or now; False where another process has taken over."""
         with faults(_NOTHING_RECORDED), writing(self._engine).begin() as connection:
             return leases.extend(connection, run_id, token, seconds=seconds)
+
+    def ask_to_stop(self, run_id: str, token: int, request: StopRequest) -> bool:
+        """Ask the driver of this lease to stop; False where its turn is over."""
+        with faults(_NOTHING_RECORDED), writing(self._engine).begin() as connection:
+            return leases.ask(connection, run_id, token, request)
 
     def record(self, run_id: str, event: Event, *, at: datetime, who: str, fence: int | None = None) -> Run:
         """Write down what happened to a run, and carry it through to all that is asked about runs."""
