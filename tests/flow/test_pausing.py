@@ -180,7 +180,7 @@ def test_a_driver_that_was_killed_isnt_waited_for(workshop: Workshop, plan: Plan
     assert pause(run, "", caller_of(workshop, is_gone=lambda _: True)).state is RunState.PAUSED
 
 
-def test_an_apply_that_was_just_starting_heeds_the_pause(workshop: Workshop, plan: Plan) -> None:
+def test_an_apply_that_was_just_starting_heeds_a_pause_and_a_cancellation(workshop: Workshop, plan: Plan) -> None:
     w = workshop.workspace
     run = open_run(plan, w.project, w.ledger, w.tables, w.clock, w.who)
     pause(run, "", caller_of(workshop))
@@ -191,6 +191,9 @@ def test_an_apply_that_was_just_starting_heeds_the_pause(workshop: Workshop, pla
     with pytest.raises(Interrupted, match="paused: 0 of 3 slices are staged"):
         apply(run, context)
     assert kinds(workshop, plan) == ["RunOpened", "Paused"]
+    stop_and_cancel(run, "", caller_of(workshop), w.tables)
+    with pytest.raises(Interrupted, match=f"run {plan.id} is cancelled"):
+        apply(run, context)
 
 
 @pytest.mark.parametrize("state", ["publishing", "published", "rolled back", "cancelled"])

@@ -75,7 +75,7 @@ def apply(run: Run, context: Context, *, until: Until = Until.PUBLISHED, overrid
         with driving(run, context):
             # Another process may have brought it further before this one got its turn.
             standing = context.ledger.run(run.id) or run
-            if was_paused_since(run, standing):
+            if was_paused_since(run, standing) or standing.state.is_final:
                 raise pause_here(standing, context)  # while Spark started
             return _drive(standing, context, until, given)
     except Exception:
@@ -84,7 +84,7 @@ def apply(run: Run, context: Context, *, until: Until = Until.PUBLISHED, overrid
 
 
 def _drive(run: Run, context: Context, until: Until, override: Override) -> Run:
-    if run.state is RunState.PUBLISHED or run.state.is_final:
+    if run.state is RunState.PUBLISHED:
         return run
     run = context.record(run, _began(context, until, override))
     try:

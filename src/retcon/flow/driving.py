@@ -71,8 +71,9 @@ def stopped(run: Run, why: str, caller: Caller) -> Iterator[int]:
 def _take(run: Run, by: Context | Caller, seconds: float) -> int | None:
     held = by.ledger.lease(run.id)
     # Killed on this machine: nobody has to wait for a lease that nobody renews.
-    over = held.token if held is not None and by.is_gone(held.driver) else None
-    return by.ledger.take_lease(run.id, by.driver, over=over, seconds=seconds)
+    if held is not None and not by.is_gone(held.driver):
+        return None
+    return by.ledger.take_lease(run.id, by.driver, over=None if held is None else held.token, seconds=seconds)
 
 
 def _let_go(run: Run, token: int, ledger: Ledger) -> None:
