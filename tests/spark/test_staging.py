@@ -232,6 +232,17 @@ def test_an_interruption_pauses_and_apply_goes_on_with_what_is_missing(shop: Sho
     assert len(shop.production("mart.orders_usd")) == 96
 
 
+def test_rows_that_cant_be_cast_fail_a_wave_once_and_arent_tried_again(shop: Shop) -> None:
+    shop.open_doors()
+    shop.max_active = 1
+    shop.edit("mart.orders_usd", "o.customer,", "CAST(o.customer AS INT) AS customer,")
+    plan = shop.plan("mart.orders_usd")
+    with pytest.raises(Fault, match="CAST_INVALID_INPUT") as fault:
+        shop.apply(plan)
+    assert not fault.value.retryable
+    assert [wave.attempts for wave in shop.workspace.ledger.waves(plan.id)] == [1, 0, 0]
+
+
 def test_a_cancelled_run_leaves_no_branch_and_no_table_of_its_own_and_is_final(shop: Shop) -> None:
     shop.open_doors()
     shop.backfill("mart.orders_usd")
