@@ -173,12 +173,13 @@ class Shop:
     def plan(
         self, *select: str, start: str | None = None, end: str | None = None, dates: bool = True, **ask: Any
     ) -> Plan:
-        """The days of the shop, where neither dates are given nor left out on purpose."""
+        """The days of the shop, where neither dates are given nor left out on purpose; runs left open don't matter."""
         workspace = self.workspace
         return workspace.planner.plan(
             Ask(
                 select=select or ("+mart.revenue",),
                 reason=ask.pop("reason", "a test"),
+                force=ask.pop("force", True),
                 command="retcon plan …",
                 by="ada",
                 now=self.now,

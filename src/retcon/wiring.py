@@ -6,7 +6,7 @@ import getpass
 import os
 import secrets
 import string
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from retcon.flow.adopt import Adopter
     from retcon.flow.context import Context
+    from retcon.flow.driving import Caller
     from retcon.flow.plan import Planner
     from retcon.flow.ports import Warehouse
     from retcon.flow.tell import Teller
@@ -232,6 +233,20 @@ class Workspace:
             part = self.__dict__.pop(name, None)
             if part is not None:
                 part.close()
+
+    def caller(self, say: Callable[[str], None]) -> Caller:
+        """What a command needs to stop a run that another process may drive."""
+        from retcon.flow.driving import Caller
+        from retcon.processes import is_gone, this_process
+
+        return Caller(
+            ledger=self.ledger,
+            clock=self.clock,
+            who=self.who,
+            driver=this_process(self.who),
+            is_gone=is_gone,
+            say=say,
+        )
 
     def context(self, watch: Watch, *, max_active: int = 2, project: Project | None = None) -> Context:
         """What a run needs; starts Spark. A rollback needs no model's SQL: it works on the outline."""

@@ -315,3 +315,45 @@ def test_every_snapshot_in_the_json_is_text_since_many_readers_know_numbers_of_5
     read = document["models"][0]["inputs"][0]
     assert isinstance(read["snapshot"], str)
     assert read["as_of"][0]["snapshot"] == str(big)
+
+
+# ── runs in the way ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_run_in_the_way_refuses_a_plan_and_is_shown_by_a_dry_run(
+    retcon: Retcon, shop: Path, recorded: Records
+) -> None:
+    first = recorded().stage(waves=1).run.id
+    asked = ("plan", ORDERS, "--start", "2026-01-09", "--end", "2026-01-10", "--reason", "x")
+    answer = retcon(*asked, "--json")
+    assert answer.code == 1
+    assert answer.error["code"] == "conflict"
+    assert f"run {first} is under way over the same slices, {ORDERS} 2026-01-09..2026-01-10" in answer.error["message"]
+    assert answer.error["message"].endswith("staging, 8 of 20 slices staged, nobody runs it now")
+    for way_out in (f"retcon apply {first}", f"retcon cancel {first}", "--force"):
+        assert way_out in answer.error["next"]
+    assert not list((shop / "backfills").glob("*.yaml"))
+    shown = retcon(*asked, "--dry-run")
+    assert shown.code == 0
+    assert f"run {first} (staging, 8 of 20 slices staged" in " ".join(shown.out.split())
+
+
+def test_a_forced_plan_is_written_with_its_flag_and_its_note(retcon: Retcon, shop: Path, recorded: Records) -> None:
+    first = recorded().stage(waves=1).run.id
+    answer = retcon("plan", ORDERS, "--start", str(FIRST), "--end", str(FIRST), "--force", "--reason", "x", "--json")
+    assert answer.code == 0, answer.err
+    plan = answer.result["plan"]
+    assert plan["request"]["force"] is True
+    assert " --force " in plan["request"]["command"]
+    assert first in plan["notes"][0]
+    # It was about the runs of then: a renewed plan is asked again.
+    renewed = retcon("plan", "--refresh", plan["id"])
+    assert renewed.code == 1
+    assert f"run {first} is under way" in renewed.err
+
+
+def test_a_plan_of_another_environment_is_in_nobodys_way(retcon: Retcon, shop: Path, recorded: Records) -> None:
+    with (shop / "retcon.yaml").open("a") as settings:
+        settings.write("environments: {staging: {prefix: staging_}}\n")
+    recorded().stage(waves=1)
+    assert retcon("plan", "mart.*", "--env", "staging", "--reason", "x").code == 0

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from retcon.core.runs import RunState
+from retcon.core.runs import RunState, WaveFailed
 from retcon.wiring import Workspace
 from tests.cli.conftest import Plans, Records, Retcon
 from tests.cli.shops import FIRST, LAST, ORDERS, REVENUE
@@ -201,3 +201,38 @@ def test_a_published_run_cant_be_cancelled(retcon: Retcon, recorded: Records) ->
     answer = retcon("cancel", RUN)
     assert answer.code == 1
     assert f"retcon rollback {RUN}" in answer.err
+
+
+@pytest.mark.usefixtures("spark_is_an_error")
+def test_pause_tells_what_is_staged_and_how_to_go_on(retcon: Retcon, shop: Path, recorded: Records) -> None:
+    recorded().stage(waves=1)
+    answer = retcon("pause", RUN, "--reason", "the cluster is needed")
+    assert answer.code == 0, answer.err
+    assert f"Run  {RUN}  paused" in answer.out
+    assert "8 of 20 slices are staged, and kept; 12 aren't" in answer.out
+    assert "production is untouched" in answer.out
+    assert f"retcon apply {RUN}" in answer.out
+    assert f"retcon cancel {RUN}" in answer.out
+    result = retcon("pause", RUN, "--json").result
+    assert (result["state"], result["staged"]["done"]) == ("paused", 8)
+    assert state_of(shop) is RunState.PAUSED
+
+
+@pytest.mark.usefixtures("spark_is_an_error")
+def test_a_published_run_cant_be_paused(retcon: Retcon, recorded: Records) -> None:
+    recorded().stage().prove().publish()
+    answer = retcon("pause", RUN)
+    assert answer.code == 1
+    assert f"run {RUN} is published: it can't be paused any more" in answer.err
+    assert f"retcon rollback {RUN}" in answer.err
+
+
+def test_a_wave_that_was_tried_again_is_shown_first_with_its_attempts(retcon: Retcon, recorded: Records) -> None:
+    failing = recorded()
+    failing.stage(waves=2)
+    failing.tell(WaveFailed(model=REVENUE, wave=3, error="executor lost"))
+    waves = retcon("show", RUN, "--json").result["waves"]
+    assert [wave["attempts"] for wave in waves if wave["model"] == REVENUE] == [1, 1, 1]
+    out = retcon("show", RUN).out
+    assert "attempts" in out
+    assert out.index("executor lost") < out.index("2026-01-01..2026-01-04")

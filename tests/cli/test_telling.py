@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pyiceberg.types import LongType
 
-from retcon.core.runs import ApplyBegan, GateOverridden, RunState, WaveFailed
+from retcon.core.runs import ApplyBegan, Cancelled, GateOverridden, RunState, WaveFailed
 from tests.cli.conftest import Records, Retcon
 from tests.cli.shops import NOON, ORDERS, REVENUE
 from tests.lakehouse.lakes import Lake
@@ -165,6 +165,7 @@ def test_a_wave_that_failed_and_an_override_are_told_with_their_reasons(retcon: 
     out = retcon("show", failing.run.id).out
     assert "executor lost [42]" in out
     assert "failed" in out
+    failing.tell(Cancelled(reason="planned anew"))
     answered = recorded("ok").stage().prove(f"{ORDERS}:drift")
     answered.tell(GateOverridden(model=ORDERS, gate="drift", reason="the rates are right now"))
     out = retcon("show", answered.run.id).out

@@ -58,7 +58,7 @@ def test_what_reads_whole_slices_is_recomputed_in_whole_slices_too() -> None:
     assert scope.widened["m.e"] == "it reads m.b without `key: id`"
     notes = keys_notes(Keys(column="id", count=2, values=("1", "2")), scope, {"m.a": days("2026-01-04")})
     assert notes[0] == "m.a: rows of 2 keys of id are recomputed in 2026-01-01..2026-01-03; all others are carried over"
-    assert notes[-1].startswith("m.a: 2026-01-04 (1 slices) left out: never published")
+    assert notes[-1].startswith("m.a: 2026-01-04 (1 slice) left out: never published")
 
 
 def test_what_knows_the_rows_of_a_keyed_model_by_another_column_is_recomputed_in_whole_slices() -> None:

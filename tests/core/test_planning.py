@@ -460,7 +460,7 @@ def test_notes_tell_what_the_numbers_do_not() -> None:
         "m.m begins on 2026-01-02 (`slices.start`): nothing before is planned for it",
         "m.m doesn't exist yet: it is made, empty, when staging begins",
         "m.m: 2026-01-22 isn't over yet (open)",
-        "raw.a has no data for 2026-01-03 (1 slices): allowed by --allow-missing-source",
+        "raw.a has no data for 2026-01-03 (1 slice): allowed by --allow-missing-source",
         "raw.a: 1,234 rows without a time are in no slice",
         "raw.a isn't partitioned by day: rows and bytes are upper bounds",
     )

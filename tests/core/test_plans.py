@@ -108,6 +108,7 @@ def plans(draw: st.DrawFn) -> Plan:
             downstream=draw(st.booleans()),
             allow_missing_source=draw(st.booleans()),
             refreshes=draw(st.none() | st.just("20260122_x_k3f9")),
+            force=draw(st.booleans()),
         ),
         interval=Interval(DAY.start(first), DAY.start(first) + timedelta(hours=draw(st.integers(1, 30)))),
         timezone=draw(TEXTS),

@@ -50,7 +50,7 @@ def test_folders_that_name_days_tell_slices_files_and_bytes_but_no_rows(workshop
 
 def test_a_missing_folder_is_a_hole(workshop: Workshop) -> None:
     by_day(workshop, "01", "02", "04")
-    with pytest.raises(Refused, match=r"raw\.s has no data for 2026-01-03 \(1 slices\)"):
+    with pytest.raises(Refused, match=r"raw\.s has no data for 2026-01-03 \(1 slice\)"):
         workshop.plan("mart.a", start="2026-01-01", end="2026-01-04")
     allowed = workshop.plan("mart.a", start="2026-01-01", end="2026-01-04", allow_missing_source=True)
     missing = reading(allowed, "mart.a", "raw.s").missing

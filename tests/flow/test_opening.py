@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -32,8 +33,8 @@ def refusal(workshop: Workshop, plan: Plan) -> Refused:
     return refused.value
 
 
-def a_plan(workshop: Workshop, *select: str) -> Plan:
-    return workshop.plan(*(select or ("mart.a",)), start="2026-01-03", end="2026-01-05")
+def a_plan(workshop: Workshop, *select: str, **ask: Any) -> Plan:
+    return workshop.plan(*(select or ("mart.a",)), start="2026-01-03", end="2026-01-05", **ask)
 
 
 def test_a_plan_is_opened_once_with_its_code_and_parameters(workshop: Workshop) -> None:
@@ -117,7 +118,7 @@ def test_what_the_run_itself_will_replace_may_change_and_what_it_reads_around_it
     table = workshop.lake.table("mart.a")
     table.overwrite(rows(table, ["2026-01-04"]), overwrite_filter="d = '2026-01-04'")
     assert opened(workshop, plan).state is RunState.PLANNED
-    other = a_plan(workshop, "+mart.b")
+    other = a_plan(workshop, "+mart.b", force=True)
     workshop.lake.append("mart.a", "2026-01-02")
     assert refusal(workshop, other).message.endswith("was made: 2026-01-02")
 
@@ -169,7 +170,7 @@ def test_a_plan_that_builds_a_table_beside_reads_nothing_of_the_one_there_and_wa
     plan = a_plan(workshop)
     assert [model.name for model in plan.models] == ["mart.a", "mart.b"]
     assert opened(workshop, plan).plan == plan
-    late = a_plan(workshop)
+    late = a_plan(workshop, force=True)
     workshop.lake.append("mart.a", "2026-01-06")
     assert f"mart.a was written since plan {late.id} was made" in refusal(workshop, late).message
     workshop.lake.catalog.drop_table("mart.a")

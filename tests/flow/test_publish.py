@@ -354,7 +354,8 @@ def branch(workshop: Workshop, name: str, run: Run) -> None:
 
 
 def test_a_cancelled_run_loses_its_branch_and_production_stays(workshop: Workshop) -> None:
-    run, other = proven(workshop), proven(workshop)
+    run = proven(workshop)
+    other = proven(workshop, workshop.plan("mart.a", start="2026-01-03", end="2026-01-05", force=True))
     for one in (run, other):
         branch(workshop, "mart.a", one)
     before = workshop.lake.contents("mart.a")

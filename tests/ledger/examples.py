@@ -48,8 +48,15 @@ ANN = "ann@example.org"
 FIRST_DAY = date(2025, 10, 25)
 
 
-def a_plan(run: str = "20260122_fct_k3f9", *, models: tuple[str, ...] = (FCT,), days: int = 4, wave: int = 2) -> Plan:
-    """A plan over some days from 25 October 2025, cut into waves."""
+def a_plan(
+    run: str = "20260122_fct_k3f9",
+    *,
+    models: tuple[str, ...] = (FCT,),
+    days: int = 4,
+    wave: int = 2,
+    force: bool = True,
+) -> Plan:
+    """A plan over some days from 25 October 2025, cut into waves; most tests aren't about runs in each other's way."""
     first = Grain.DAY.ordinal(FIRST_DAY)
     slices = SliceSet.span(Grain.DAY, first, first + days - 1)
     return Plan(
@@ -57,7 +64,7 @@ def a_plan(run: str = "20260122_fct_k3f9", *, models: tuple[str, ...] = (FCT,), 
         reason="FX rates were wrong: «café» 'quoted' \"twice\" 東京 🙂; DROP TABLE retcon_runs; --",
         created=NOON,
         by=ANN,
-        request=Request(models=models, start="2025-10-25", end="2025-10-28", command="retcon plan …"),
+        request=Request(models=models, start="2025-10-25", end="2025-10-28", command="retcon plan …", force=force),
         interval=Interval.of_edges(FIRST_DAY, FIRST_DAY + timedelta(days=days - 1)),
         timezone="UTC",
         models=tuple(_planned(name, slices, wave) for name in models),

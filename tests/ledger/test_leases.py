@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from retcon.core.leases import Driver
+from retcon.core.leases import Driver, StopRequest
 from retcon.core.runs import RunState, StagingDone
 from retcon.errors import Conflict, Refused
 from retcon.ledger.store import SqlLedger
@@ -81,3 +81,23 @@ def test_there_is_no_lease_on_a_run_that_isnt_there(ledger: SqlLedger) -> None:
     opened_run(ledger)
     with pytest.raises(Refused, match="there is no run nope"):
         ledger.take_lease("nope", ADA, over=None, seconds=60)
+
+
+def test_a_request_to_stop_is_read_with_the_lease_and_lapses_with_it(ledger: SqlLedger) -> None:
+    run = opened_run(ledger)
+    first = ledger.take_lease(run, ADA, over=None, seconds=60)
+    assert first is not None
+    held = ledger.lease(run)
+    assert held is not None
+    assert held.asked is None
+    asked = StopRequest(who="ben", why="the cluster is needed: «jetzt» 🙂")
+    assert ledger.ask_to_stop(run, first, asked)
+    assert ledger.renew_lease(run, first, seconds=60), "it goes on until it has stopped"
+    held = ledger.lease(run)
+    assert held is not None
+    assert (held.asked, held.token) == (asked, first)
+    second = ledger.take_lease(run, BEN, over=first, seconds=60)
+    held = ledger.lease(run)
+    assert held is not None
+    assert (held.asked, held.token) == (None, second)
+    assert not ledger.ask_to_stop(run, first, asked), "too late: its turn is over"

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from contextlib import chdir
 from pathlib import Path
+from time import monotonic, sleep
 
 import pytest
 
@@ -20,14 +21,14 @@ from tests.shops import Shop
 pytestmark = pytest.mark.spark
 
 
-def start(shop: Shop, *arguments: str) -> subprocess.Popen[str]:
+def start(shop: Shop, *arguments: str, **environ: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-m", "retcon", *arguments, "--project", str(shop.root)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         bufsize=1,
-        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+        env={**os.environ, "PYTHONUNBUFFERED": "1", **environ},
     )
 
 
@@ -73,6 +74,69 @@ def test_a_run_that_is_paused_or_killed_is_gone_on_with_and_until_then_nobody_el
     attempts = [wave.attempts for wave in shop.workspace.ledger.waves(plan.id)]
     assert all(attempts)
     assert sum(attempts) <= 9, "only what was under way is computed again"
+
+
+SLOWLY = """
+from os import environ
+from time import sleep
+
+from retcon.models import udf
+
+
+@udf("BIGINT")
+def slowly(order_id):
+    if environ.get("RETCON_TEST_SLOW") and order_id % 8 >= 3:
+        sleep(600)
+    return order_id
+"""
+
+
+def staging_slowly(shop: Shop, plan: Plan) -> subprocess.Popen[str]:
+    """An `apply` that staged three slices of eight, with a job for the fourth under way."""
+    process = start(shop, "apply", plan.id, "--max-active", "1", RETCON_TEST_SLOW="1")
+    ledger = shop.workspace.ledger
+    deadline = monotonic() + 120
+    while not (ledger.lease(plan.id) and ledger.tallies([plan.id])[plan.id].staged == 3):
+        assert process.poll() is None, process.communicate()
+        assert monotonic() < deadline
+        sleep(0.2)
+    sleep(2)
+    return process
+
+
+def test_a_run_is_paused_and_then_cancelled_from_another_terminal(shop: Shop) -> None:
+    shop.open_doors()
+    (shop.root / "functions.py").write_text(SLOWLY)
+    shop.edit("mart.orders_usd", "SELECT o.order_id", "SELECT slowly(o.order_id) AS order_id")
+    plan = planned(shop)
+    driver = staging_slowly(shop, plan)
+    began = monotonic()
+    pause = start(shop, "pause", plan.id, "--reason", "the cluster is needed", "--json")
+    out, err = pause.communicate(timeout=60)
+    assert pause.returncode == 0, err
+    assert monotonic() - began < 30, "it didn't wait for a job of ten minutes"
+    assert (json.loads(out)["result"]["state"], json.loads(out)["result"]["staged"]["done"]) == ("paused", 3)
+    assert f"(process {driver.pid}) to stop…" in err
+    out, told = driver.communicate(timeout=60)
+    assert driver.returncode == 130, told
+    for line in ("the cluster is needed): 3 of 8 slices are staged, 5 aren't", "production is untouched"):
+        assert line in told
+    assert f"`retcon apply {plan.id}` goes on" in told
+    assert "Traceback" not in told + out
+    waves = shop.workspace.ledger.waves(plan.id)
+    assert [wave.attempts for wave in waves] == [1, 1, 1, 0, 0, 0, 0, 0], "what was stopped didn't fail"
+
+    driver = start(shop, "apply", plan.id, RETCON_TEST_SLOW="1")
+    while shop.workspace.ledger.lease(plan.id) is None:
+        assert driver.poll() is None, driver.communicate()
+        sleep(0.2)
+    cancel = start(shop, "cancel", plan.id, "--reason", "planned anew")
+    _, err = cancel.communicate(timeout=90)
+    assert cancel.returncode == 0, err
+    _, told = driver.communicate(timeout=60)
+    assert driver.returncode == 130, told
+    assert "to cancel it: planned anew" in told
+    assert shop.sql("SHOW TABLES IN mart") == [], "neither a branch nor the table that was made for it is left"
 
 
 def test_the_demo_repairs_ninety_days_and_leaves_a_working_project(

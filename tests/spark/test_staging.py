@@ -13,6 +13,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrameWriterV2
 
 from retcon.core.queries import Query
+from retcon.core.retries import TRIES
 from retcon.core.runs import RunState, SliceState, WaveStaged
 from retcon.errors import Fault, GatesFailed, Interrupted, Refused
 from retcon.flow.apply import Until
@@ -231,6 +232,17 @@ def test_an_interruption_pauses_and_apply_goes_on_with_what_is_missing(shop: Sho
     assert len(shop.production("mart.orders_usd")) == 96
 
 
+def test_rows_that_cant_be_cast_fail_a_wave_once_and_arent_tried_again(shop: Shop) -> None:
+    shop.open_doors()
+    shop.max_active = 1
+    shop.edit("mart.orders_usd", "o.customer,", "CAST(o.customer AS INT) AS customer,")
+    plan = shop.plan("mart.orders_usd")
+    with pytest.raises(Fault, match="CAST_INVALID_INPUT") as fault:
+        shop.apply(plan)
+    assert not fault.value.retryable
+    assert [wave.attempts for wave in shop.workspace.ledger.waves(plan.id)] == [1, 0, 0]
+
+
 def test_a_cancelled_run_leaves_no_branch_and_no_table_of_its_own_and_is_final(shop: Shop) -> None:
     shop.open_doors()
     shop.backfill("mart.orders_usd")
@@ -368,10 +380,11 @@ def test_a_wave_that_lost_every_commit_to_others_is_written_again_and_then_told_
     monkeypatch.setattr(DataFrameWriterV2, "overwrite", loses)
     shop.backfill("mart.orders_usd")
     assert len(shop.production("mart.orders_usd")) == 96
-    left = iter(range(3))
+    left = iter(range(3 * TRIES))
     plan = shop.plan("mart.orders_usd")
     with pytest.raises(Fault, match=r"2026-01-01.*CommitFailedException: the pointer moved$") as fault:
-        shop.apply(plan)
+        shop.apply(plan, backoff=lambda _: 0.0)
     assert fault.value.retryable
+    assert [wave.attempts for wave in shop.workspace.ledger.waves(plan.id)] == [TRIES, 0, 0]
     shop.apply(plan)
     assert len(shop.production("mart.orders_usd")) == 96

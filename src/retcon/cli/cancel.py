@@ -11,7 +11,7 @@ from retcon.cli.json_output import cancelled_result
 from retcon.cli.rollback import run_named
 from retcon.cli.terminals import terminal_of
 from retcon.cli.views.endings import cancelled_view
-from retcon.flow.cancel import cancel as give_up
+from retcon.flow.cancel import stop_and_cancel
 
 
 def cancel(
@@ -25,6 +25,7 @@ def cancel(
     """Give up a run that isn't published, for good.
 
     Its branches are dropped, and so are tables that were made for it and never written. Production is untouched.
+    A process that runs it is asked to stop first, and waited for.
 
     \b
     Example:
@@ -33,5 +34,5 @@ def cancel(
     terminal = terminal_of(context, as_json=as_json)
     workspace = terminal.workspace(project, env)
     found = run_named(run, workspace)
-    ended = give_up(found, reason or "", workspace.ledger, workspace.tables, clock=workspace.clock, who=workspace.who)
+    ended = stop_and_cancel(found, reason or "", workspace.caller(terminal.say), workspace.tables)
     terminal.report(lambda: cancelled_result(ended), lambda: cancelled_view(ended))

@@ -345,6 +345,10 @@ def undone_result(undone: Undone) -> Json:
     return {**_run(undone.run), "tables": tables, "stale": stale, "columns_kept": list(undone.run.added_columns)}
 
 
+def paused_result(progress: RunProgress) -> Json:
+    return _progress(progress)
+
+
 def cancelled_result(run: Run) -> Json:
     return {**_run(run), "columns_kept": list(run.added_columns)}
 

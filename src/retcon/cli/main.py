@@ -27,6 +27,7 @@ COMMANDS = (
     "apply",
     "diff",
     "rollback",
+    "pause",
     "cancel",
     "adopt",
     "status",

@@ -36,6 +36,8 @@ class _Wish:
     wave: int | None
     keys: str | None
     keys_from: str | None
+    force: bool
+    dry_run: bool
 
 
 def plan(
@@ -73,6 +75,9 @@ def plan(
         str | None,
         typer.Option("--refresh", metavar="FILE", help="Plan what this plan asked for again, under a new id."),
     ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Plan although another run is under way over the same slices.")
+    ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and write nothing at all.")] = False,
     env: Environment = None,
     project: ProjectFolder = None,
@@ -83,6 +88,7 @@ def plan(
     SELECT names the models: by name, glob (`mart.*`) or tag (`tag:finance`); `+m` adds what m reads, `m+` what reads
     m. Dates are inclusive, and so are hours such as 2026-01-22T05, in UTC; without them each model's whole history is
     planned. A range that cuts a slice is widened to whole slices. Published models that read what changes are included.
+    Refused where another run is under way over the same slices, unless --force lets both stage: the publish decides.
 
     The plan is printed and written to backfills/<id>.yaml. Nothing is computed: `retcon apply` runs it. Spark is
     started only where --keys-from names a table or a query.
@@ -103,6 +109,8 @@ def plan(
         wave=wave,
         keys=keys,
         keys_from=keys_from,
+        force=force,
+        dry_run=dry_run,
     )
     if keys is not None and keys_from is not None:
         raise BadArguments("--keys and --keys-from were both given", next="pass one of them")
@@ -146,6 +154,8 @@ def _new_ask(wish: _Wish, workspace: Workspace) -> Ask:
         downstream=wish.downstream,
         allow_missing_source=wish.allow_missing_source,
         wave=wish.wave,
+        force=wish.force,
+        dry_run=wish.dry_run,
     )
 
 
@@ -177,7 +187,9 @@ def with_command(made: Plan, *, keys: str | None = None, keys_from: str | None =
     request = made.request
     is_given = keys is not None or keys_from is not None
     if made.keys is not None and not is_given and not _can_be_typed(made.keys):
-        words = ["retcon", "plan", "--refresh", f"backfills/{request.refreshes}.yaml", "--reason", made.reason]
+        words = ["retcon", "plan", "--refresh", f"backfills/{request.refreshes}.yaml"]
+        words += ["--force"] if request.force else []
+        words += ["--reason", made.reason]
         return replace(made, request=replace(request, command=shlex.join(words)))
     words = ["retcon", "plan", *request.models]
     words += ["--start", request.start] if request.start is not None else []
@@ -191,6 +203,7 @@ def with_command(made: Plan, *, keys: str | None = None, keys_from: str | None =
     elif made.keys is not None:
         words += ["--keys", keys or f"{made.keys.column}={','.join(made.keys.values)}"]
     words += ["--env", request.environment] if request.environment is not None else []
+    words += ["--force"] if request.force else []
     words += ["--reason", made.reason]
     return replace(made, request=replace(request, command=shlex.join(words)))
 

@@ -357,7 +357,7 @@ def abridged(slices: SliceSet, most: int = 5) -> str:
     """The first of its ranges, and how many slices there are."""
     parts = slices.text.split(", ")
     more = f" and {len(parts) - most} more ranges" if len(parts) > most else ""
-    return ", ".join(parts[:most]) + f"{more} ({len(slices):,} slices)"
+    return ", ".join(parts[:most]) + f"{more} ({len(slices):,} {'slice' if len(slices) == 1 else 'slices'})"
 
 
 def plan_id(now: datetime, model: Model, suffix: str) -> str:

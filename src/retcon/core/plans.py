@@ -54,6 +54,8 @@ class Request:
     """The plan that this one renews."""
     environment: str | None = None
     """Where it publishes; None: production."""
+    force: bool = False
+    """Though another run is under way over the same slices."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -256,6 +258,7 @@ def to_document(plan: Plan) -> Document:
             "wave": plan.request.wave,
             "refreshes": plan.request.refreshes,
             "environment": plan.request.environment,
+            **({"force": True} if plan.request.force else {}),
         },
         "interval": {
             "start": None if plan.interval is None else _stamp(plan.interval.start),
@@ -357,6 +360,7 @@ def request_from(document: Mapping[str, Any]) -> Request:
         wave=document["wave"],
         refreshes=document["refreshes"],
         environment=document.get("environment"),  # plans of before there were environments don't say
+        force=document.get("force", False),
     )
 
 

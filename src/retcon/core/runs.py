@@ -34,6 +34,11 @@ class RunState(StrEnum):
     def is_final(self) -> bool:
         return self in (RunState.ROLLED_BACK, RunState.CANCELLED)
 
+    @property
+    def is_over(self) -> bool:
+        """Nothing is left to be done for it."""
+        return self is RunState.PUBLISHED or self.is_final
+
 
 _S = RunState
 _NEXT: Mapping[RunState, frozenset[RunState]] = {

@@ -8,10 +8,13 @@ from enum import StrEnum
 from retcon.core.gates import EMPTY, overridden
 from retcon.core.plans import Plan, to_document
 from retcon.core.projects import Project
-from retcon.core.runs import ApplyBegan, GateOverridden, Paused, Run, RunOpened, RunState
-from retcon.errors import BadArguments, GatesFailed, Interrupted, Refused
+from retcon.core.runs import ApplyBegan, GateOverridden, Run, RunOpened, RunState
+from retcon.errors import BadArguments, GatesFailed, Refused
+from retcon.flow.brakes import Stopped
+from retcon.flow.cancel import drop_if_cancelled
 from retcon.flow.context import Context
 from retcon.flow.driving import driving
+from retcon.flow.pause import pause_here, was_paused_since
 from retcon.flow.ports import Clock, Ledger, Tables
 from retcon.flow.prove import prove
 from retcon.flow.publish import publish
@@ -68,26 +71,33 @@ def apply(run: Run, context: Context, *, until: Until = Until.PUBLISHED, overrid
         raise BadArguments("an override needs a reason", next='pass --reason "why this is right all the same"')
     if run.state is RunState.PUBLISHED or run.state.is_final:
         return run
-    with driving(run, context):
-        # Another process may have brought it further before this one got its turn.
-        return _drive(context.ledger.run(run.id) or run, context, until, given)
+    try:
+        with driving(run, context):
+            # Another process may have brought it further before this one got its turn.
+            standing = context.ledger.run(run.id) or run
+            if was_paused_since(run, standing) or standing.state.is_final:
+                raise pause_here(standing, context)  # while Spark started
+            return _drive(standing, context, until, given)
+    except Exception:
+        drop_if_cancelled(run, context.ledger, context.tables)
+        raise
 
 
 def _drive(run: Run, context: Context, until: Until, override: Override) -> Run:
-    if run.state is RunState.PUBLISHED or run.state.is_final:
+    if run.state is RunState.PUBLISHED:
         return run
     run = context.record(run, _began(context, until, override))
     try:
         return _go_on(run, context, until, override)
-    except KeyboardInterrupt:
-        standing = context.ledger.run(run.id) or run
-        if standing.state not in (RunState.PUBLISHING, RunState.PUBLISHED):
-            context.record(standing, Paused(why="interrupted at the keyboard"))
-        raise Interrupted(
-            f"interrupted while run {run.id} was {standing.state.value}",
-            state="production is untouched" if standing.state is not RunState.PUBLISHED else "the run is published",
-            next=f"`retcon apply {run.id}` goes on from there",
-        ) from None
+    except (KeyboardInterrupt, Stopped):
+        raise pause_here(run, context) from None
+    except GatesFailed:
+        raise
+    except Exception as error:
+        if not context.brake.is_pulled:
+            raise
+        # Mostly it is the brake by which this step failed.
+        raise pause_here(run, context) from error
 
 
 def _began(context: Context, until: Until, override: Override) -> ApplyBegan:
@@ -102,6 +112,7 @@ def _began(context: Context, until: Until, override: Override) -> ApplyBegan:
 
 def _go_on(run: Run, context: Context, until: Until, override: Override) -> Run:
     while True:
+        context.brake.check()
         if run.tables and run.state in _READING:
             require_same_files(run.plan, context.project, context.tables)
         match run.state:
@@ -119,7 +130,8 @@ def _go_on(run: Run, context: Context, until: Until, override: Override) -> Run:
             case RunState.PROVEN | RunState.PUBLISHING if until is not Until.PUBLISHED:
                 return run
             case RunState.PROVEN | RunState.PUBLISHING:
-                run = publish(run, context)
+                with context.brake.held():
+                    run = publish(run, context)
             case _:
                 return run
 

@@ -2,30 +2,43 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from retcon.core.runs import Cancelled, PublishRefused, Run, RunState
-from retcon.errors import Refused
+from retcon.errors import Refused, RetconError
+from retcon.flow.driving import Caller, stopped
 from retcon.flow.ports import Clock, Ledger, Tables
 
 
-def cancel(run: Run, reason: str, ledger: Ledger, tables: Tables, *, clock: Clock, who: str) -> Run:
+def stop_and_cancel(run: Run, reason: str, caller: Caller, tables: Tables) -> Run:
+    """Cancel a run after whoever drives it has stopped: nobody makes a branch then that would be left behind."""
+    _require_cancellable(run)
+    with stopped(run, f"to cancel it: {reason}" if reason else "to cancel it", caller) as token:
+        standing = caller.ledger.run(run.id) or run
+        return cancel(standing, reason, caller.ledger, tables, clock=caller.clock, who=caller.who, fence=token)
+
+
+def cancel(
+    run: Run, reason: str, ledger: Ledger, tables: Tables, *, clock: Clock, who: str, fence: int | None = None
+) -> Run:
     """Its branches go, and so do the tables that were made for it and that nobody wrote."""
-    if run.state in (RunState.PUBLISHED, RunState.ROLLED_BACK):
-        raise Refused(
-            f"run {run.id} is {run.state.value.replace('_', ' ')}: only a run that isn't published can be cancelled",
-            next=f"`retcon rollback {run.id} --reason …` undoes a publish"
-            if run.state is RunState.PUBLISHED
-            else f"`retcon show {run.id}` tells more",
-        )
+    _require_cancellable(run)
     if run.state is RunState.PUBLISHING:
         # Swap and state move in one transaction: while the ledger says publishing, nothing is visible.
-        run = ledger.record(run.id, PublishRefused(why=f"cancelled: {reason}"), at=clock(), who=who)
+        run = ledger.record(run.id, PublishRefused(why=f"cancelled: {reason}"), at=clock(), who=who, fence=fence)
     if run.state is not RunState.CANCELLED:
-        run = ledger.record(run.id, Cancelled(reason=reason), at=clock(), who=who)
+        run = ledger.record(run.id, Cancelled(reason=reason), at=clock(), who=who, fence=fence)
     # After the record, so that a crash in between leaves a cancelled run whose clean-up can be called again.
-    # By the plan, not by the recorded tables: a run may have died before it could record them.
-    for planned in run.plan.models:
-        drop_staged(run.plan.place(planned.name), run, tables)
+    _drop_all(run, tables)
     return run
+
+
+def drop_if_cancelled(run: Run, ledger: Ledger, tables: Tables) -> None:
+    """What a process that slept through its turn still made for a run that was cancelled meanwhile."""
+    with suppress(RetconError):
+        standing = ledger.run(run.id)
+        if standing is not None and standing.state is RunState.CANCELLED:
+            _drop_all(standing, tables)
 
 
 def drop_staged(name: str, run: Run, tables: Tables) -> None:
@@ -34,3 +47,19 @@ def drop_staged(name: str, run: Run, tables: Tables) -> None:
     facts = tables.facts(name)
     if facts is not None and facts.properties.get("retcon.made_by") == run.id:
         tables.drop_unwritten(name, facts.uuid)
+
+
+def _drop_all(run: Run, tables: Tables) -> None:
+    # By the plan, not by the recorded tables: a run may have died before it could record them.
+    for planned in run.plan.models:
+        drop_staged(run.plan.place(planned.name), run, tables)
+
+
+def _require_cancellable(run: Run) -> None:
+    if run.state in (RunState.PUBLISHED, RunState.ROLLED_BACK):
+        raise Refused(
+            f"run {run.id} is {run.state.value.replace('_', ' ')}: only a run that isn't published can be cancelled",
+            next=f"`retcon rollback {run.id} --reason …` undoes a publish"
+            if run.state is RunState.PUBLISHED
+            else f"`retcon show {run.id}` tells more",
+        )

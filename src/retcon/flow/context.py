@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from pathlib import Path
+from random import random
 
 from retcon.core.jobs import Job, KeyedRows, Read, WaveTarget
 from retcon.core.keys import keys_file
@@ -13,10 +14,12 @@ from retcon.core.leases import Driver
 from retcon.core.models import Input, Model, Strategy
 from retcon.core.plans import PlannedInput, PlannedModel
 from retcon.core.projects import Project
+from retcon.core.retries import seconds_before_next
 from retcon.core.runs import Event, Run
 from retcon.core.slices import Buckets, Cut, Grain, SliceSet
 from retcon.core.tables import TableContents
 from retcon.errors import Refused
+from retcon.flow.brakes import Brake
 from retcon.flow.ports import Clock, Ledger, Tables, Warehouse, Watch
 
 
@@ -36,6 +39,10 @@ class Context:
     """Did a process of this machine end?"""
     fence: int | None = None
     """The token of the lease that this process holds."""
+    brake: Brake = field(default_factory=Brake)
+    """Another one for each turn at driving."""
+    backoff: Callable[[int], float] = lambda tries: seconds_before_next(tries, random())
+    """Seconds to wait after so many tries of a wave."""
     max_active: int = 2
     versions: Mapping[str, str] = field(default_factory=dict)
     """Of what computes: recorded with the run."""

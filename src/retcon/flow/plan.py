@@ -13,6 +13,7 @@ from retcon.core.intervals import Edge, Interval, edge_text
 from retcon.core.keys import Keys, is_value_of
 from retcon.core.models import Model, Strategy
 from retcon.core.notes import beside_notes, carried_notes, keys_notes, notes_of, widened_notes
+from retcon.core.overlaps import overlap_notes, require_nobody_in_the_way
 from retcon.core.planning import Scope, World, narrowed_to, plan_id, plan_model, require_inputs, spread
 from retcon.core.plans import Beside, Plan, PlannedModel, Request, beside_of
 from retcon.core.projects import Project
@@ -54,6 +55,10 @@ class Ask:
     wave: int | None = None
     refreshes: str | None = None
     keys: Keys | None = None
+    force: bool = False
+    """Plan though another run is under way over the same slices."""
+    dry_run: bool = False
+    """Only to be looked at: what is in its way is noted, not refused."""
 
 
 class Planner:
@@ -67,6 +72,13 @@ class Planner:
 
     def plan(self, ask: Ask) -> Plan:
         """The plan for what was asked, or an error that says why there can't be one."""
+        plan = self._plan(ask)
+        others = self._ledger.in_the_way(plan)
+        if not ask.force and not ask.dry_run:
+            require_nobody_in_the_way(others, state="no plan was written", force="--force")
+        return replace(plan, notes=(*overlap_notes(others), *plan.notes))
+
+    def _plan(self, ask: Ask) -> Plan:
         graph = self._project.graph
         if not ask.reason.strip():
             raise BadArguments("a plan needs a reason", next='pass --reason "why history is rewritten"')
@@ -119,6 +131,7 @@ class Planner:
                 wave=ask.wave,
                 refreshes=ask.refreshes,
                 environment=self._project.environment,
+                force=ask.force,
             ),
             interval=interval,
             timezone=self._project.settings.timezone,

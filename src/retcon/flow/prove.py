@@ -33,6 +33,7 @@ from retcon.core.schemas import is_comparable
 from retcon.core.slices import Buckets, Slice, SliceSet
 from retcon.flow.branches import require_own_branch
 from retcon.flow.context import Context, job_of, keyed_rows
+from retcon.flow.pause import AT_THE_KEYBOARD
 from retcon.flow.ports import Progress
 from retcon.flow.standing import standing_at
 
@@ -63,7 +64,7 @@ def prove(run: Run, context: Context) -> Run:
             proofs[name] = future.result()
             context.watch(Progress(step="prove", model=name, done=len(proofs), total=len(models)))
     except KeyboardInterrupt:
-        context.warehouse.interrupt()
+        context.brake.pull(AT_THE_KEYBOARD, context.warehouse.interrupt)
         raise
     finally:
         pool.shutdown(wait=True, cancel_futures=True)

@@ -14,8 +14,8 @@ from retcon.core.jobs import Job, StagedWave
 from retcon.core.models import Order
 from retcon.core.plans import Beside, PlannedModel
 from retcon.core.readings import require_hours_as_planned
+from retcon.core.retries import TRIES, is_worth_another_try
 from retcon.core.runs import (
-    Paused,
     Replaced,
     Resumed,
     Run,
@@ -31,11 +31,13 @@ from retcon.core.runs import (
 from retcon.core.schemas import carried_properties, opened_changes, require_aligned, require_same_hashes
 from retcon.core.slices import SliceSet
 from retcon.core.tables import TableFacts, Told
-from retcon.errors import Fault, Interrupted, Refused, RetconError
+from retcon.errors import Fault, Refused, RetconError
+from retcon.flow.brakes import Stopped
 from retcon.flow.branches import require_own_branch
 from retcon.flow.cancel import drop_staged
 from retcon.flow.context import Context, job_of, target_of
 from retcon.flow.judge_inputs import judge_inputs
+from retcon.flow.pause import AT_THE_KEYBOARD
 from retcon.flow.ports import Progress, Tables
 from retcon.flow.standing import known_tables
 from retcon.flow.still_fits import require_replaceable, require_unchanged_inputs
@@ -51,6 +53,7 @@ class _Wave:
     job: Job
     look_first: bool
     """It may be on the branch already."""
+    tries: int = 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,6 +127,7 @@ def _open_tables(run: Run, context: Context) -> Run:
     tables: list[RunTable] = []
     bases: dict[str, int | None] = {}
     for planned in run.plan.models:
+        context.brake.check()
         context.watch(Progress(step="open", model=planned.name))
         table = _open_table(run, planned, {**pins, **bases}, context)
         tables.append(table)
@@ -214,32 +218,44 @@ class _Tally:
         self.rows += sum(slice.rows for slice in outcome.staged.slices)
         self._tell(model)
 
-    def _tell(self, model: str) -> None:
-        self._context.watch(Progress(step="stage", model=model, done=self.slices, total=self._total, rows=self.rows))
+    def wait(self, wave: _Wave, seconds: float) -> None:
+        note = f"wave {wave.number} failed: try {wave.tries} of {TRIES} in {seconds:.0f} s"
+        self._tell(wave.planned.name, note)
+
+    def _tell(self, model: str, note: str = "") -> None:
+        progress = Progress(step="stage", model=model, done=self.slices, total=self._total, rows=self.rows, note=note)
+        self._context.watch(progress)
 
 
 def _run_waves(run: Run, context: Context, waves: Iterator[_Wave], tally: _Tally, at_once: int) -> None:
     """In their order, some at once; each is recorded as soon as it is on the branch."""
     pool = ThreadPoolExecutor(max_workers=at_once, thread_name_prefix="wave")
     running: dict[Future[_Outcome], _Wave] = {}
+    failed: list[tuple[float, _Wave]] = []
+    """With the moment of their next try; until then each keeps its place."""
     try:
         while True:
-            for wave in islice(waves, at_once - len(running)):
+            # Before anything is settled: what the brake broke isn't the wave's failure.
+            context.brake.check()
+            for future in [future for future in running if future.done()]:
+                again = _settle(run, context, running.pop(future), future, tally)
+                if again is not None:
+                    seconds = context.backoff(again.tries - 1)
+                    failed.append((monotonic() + seconds, again))
+                    tally.wait(again, seconds)
+            now = monotonic()
+            due = [wave for at, wave in failed if at <= now]
+            failed = [(at, wave) for at, wave in failed if at > now]
+            for wave in (*due, *islice(waves, at_once - len(running) - len(failed) - len(due))):
                 running[pool.submit(_stage_wave, run, context, wave)] = wave
-            if not running:
+            if not running and not failed:
                 break
-            finished, _ = wait(running, return_when=FIRST_COMPLETED)
-            for future in finished:
-                _settle(run, context, running.pop(future), future, tally)
-    except KeyboardInterrupt:
-        context.warehouse.interrupt()
+            until = max(0.0, min(at for at, _ in failed) - monotonic()) if failed else None
+            wait([*running, context.brake.pulled], timeout=until, return_when=FIRST_COMPLETED)
+    except (KeyboardInterrupt, Stopped):
+        context.brake.pull(AT_THE_KEYBOARD, context.warehouse.interrupt)
         _let_finish(run, context, running, tally)
-        run = context.record(run, Paused(why="interrupted at the keyboard"))
-        raise Interrupted(
-            f"paused: {tally.slices:,} of {run.plan.slices:,} slices are staged",
-            state="production is untouched",
-            next=f"`retcon apply {run.id}` goes on with what is missing; `retcon cancel {run.id}` gives it up",
-        ) from None
+        raise
     except Exception:
         _let_finish(run, context, running, tally)
         raise
@@ -252,7 +268,7 @@ def _stage_wave(run: Run, context: Context, wave: _Wave) -> _Outcome:
     by = wave.job.model.slicing.by
     began = monotonic()
     if wave.look_first:
-        # Committed before a crash that came before the ledger knew: not computed again.
+        # Committed before a crash, or a failure, that came before the ledger knew: not computed again.
         found = context.tables.find_wave(target, wave.slices, by)
         if found is not None:
             return _Outcome(staged=found, seconds=0.0, scanned=None)
@@ -268,13 +284,16 @@ def _stage_wave(run: Run, context: Context, wave: _Wave) -> _Outcome:
     return _Outcome(staged=staged, seconds=monotonic() - began, scanned=scanned)
 
 
-def _settle(run: Run, context: Context, wave: _Wave, future: Future[_Outcome], tally: _Tally) -> None:
-    """Record how a wave ended."""
+def _settle(run: Run, context: Context, wave: _Wave, future: Future[_Outcome], tally: _Tally) -> _Wave | None:
+    """Record how a wave ended; the wave again, where another try may help."""
     try:
         outcome = future.result()
     except RetconError as error:
         context.record(run, WaveFailed(model=wave.planned.name, wave=wave.number, error=error.message))
-        raise
+        if not is_worth_another_try(error, wave.tries):
+            raise
+        # Its commit may have got through though its answer didn't.
+        return replace(wave, tries=wave.tries + 1, look_first=True)
     except Exception as error:
         message = f"{wave.planned.name}, {wave.slices.text}: {type(error).__name__}: {error}"[:500]
         context.record(run, WaveFailed(model=wave.planned.name, wave=wave.number, error=message))
@@ -296,6 +315,7 @@ def _settle(run: Run, context: Context, wave: _Wave, future: Future[_Outcome], t
         ),
     )
     tally.add(wave.planned.name, outcome)
+    return None
 
 
 def _let_finish(run: Run, context: Context, running: dict[Future[_Outcome], _Wave], tally: _Tally) -> None:

@@ -170,9 +170,6 @@ class ModelReport:
     readers: tuple[str, ...]
 
 
-_OVER = (RunState.PUBLISHED, RunState.ROLLED_BACK, RunState.CANCELLED)
-
-
 class Teller:
     """Answers questions about runs and models."""
 
@@ -184,7 +181,7 @@ class Teller:
         """Per model: what is published, and what is under way."""
         names = self._project.graph.select(select)
         last = self._ledger.last_published(names)
-        flying = self._progress([run for run in self._ledger.runs() if run.state not in _OVER])
+        flying = self._progress([run for run in self._ledger.runs() if not run.state.is_over])
         return [self._status(name, last.get(name), flying) for name in names]
 
     def history(self, model: str | None, limit: int | None) -> list[RunProgress]:

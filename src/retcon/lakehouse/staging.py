@@ -34,6 +34,8 @@ from retcon.lakehouse.python_models import worker_error, worker_refusal
 from retcon.lakehouse.scoped_reads import ScopedReads, fitted, type_of
 from retcon.lakehouse.sessions import first_line
 
+_WRONG_DATA = re.compile(r"SQLSTATE: (2[1-3]|42|P0)")
+"""Bad casts, divisions by zero, and what the SQL raises itself: the same rows fail the same way again."""
 _OUTSIDE = "retcon-row-outside-its-wave:"
 _KEY = "retcon-key-not-one-row:"
 _IDENTITY = "identity"
@@ -343,5 +345,5 @@ def _staging_error(error: PySparkException, job: Job, on_worker: str) -> Excepti
         f"{where}: {first_line(error)}",
         state=_NOT_STAGED,
         next=_GO_ON,
-        retryable=True,
+        retryable=_WRONG_DATA.search(text) is None,
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlalchemy import Connection, Row, func, insert, literal_column, select, update
 
-from retcon.core.leases import Driver, Lease
+from retcon.core.leases import Driver, Lease, StopRequest
 from retcon.errors import Conflict
 from retcon.ledger.schema import LEASES
 
@@ -15,7 +15,8 @@ def standing(connection: Connection, run_id: str) -> Lease | None:
     left = row.until - _now(connection) if row is not None else 0.0
     if row is None or left <= 0:
         return None
-    return Lease(token=row.token, driver=_driver(row), seconds_left=left)
+    asked = None if row.asked_by is None else StopRequest(who=row.asked_by, why=row.asked_why or "")
+    return Lease(token=row.token, driver=_driver(row), seconds_left=left, asked=asked)
 
 
 def take(connection: Connection, run_id: str, driver: Driver, *, seconds: float) -> int:
@@ -29,6 +30,8 @@ def take(connection: Connection, run_id: str, driver: Driver, *, seconds: float)
         "pid": driver.pid,
         "began": driver.began,
         "until": _now(connection) + seconds,
+        "asked_by": None,
+        "asked_why": None,
     }
     if row is None:
         connection.execute(insert(LEASES).values(run_id=run_id, **values))
@@ -41,6 +44,12 @@ def extend(connection: Connection, run_id: str, token: int, *, seconds: float) -
     """Let the lease with this token end so many seconds from now; False where another one was taken since."""
     held = update(LEASES).where(LEASES.c.run_id == run_id, LEASES.c.token == token)
     return connection.execute(held.values(until=_now(connection) + seconds)).rowcount == 1
+
+
+def ask(connection: Connection, run_id: str, token: int, request: StopRequest) -> bool:
+    """Leave a request with the driver of this lease; False where another one was taken since."""
+    held = update(LEASES).where(LEASES.c.run_id == run_id, LEASES.c.token == token)
+    return connection.execute(held.values(asked_by=request.who, asked_why=request.why)).rowcount == 1
 
 
 def require_fence(connection: Connection, run_id: str, token: int | None) -> None:

@@ -22,7 +22,7 @@ from sqlalchemy import (
 from retcon.errors import Refused
 from retcon.ledger.columns import COUNTER, Document, Moment, Words
 
-REVISIONS = ("0001", "0002", "0003")
+REVISIONS = ("0001", "0002", "0003", "0004")
 """Every revision that this version can bring up to date, oldest first; `migrations/` holds one file for each."""
 
 VERSION_TABLE = "retcon_alembic_version"
@@ -149,6 +149,9 @@ LEASES = Table(
     Column("began", Words, nullable=False),
     # Seconds since 1970 by the database's own clock.
     Column("until", Double, nullable=False),
+    # Somebody wants this driver to stop.
+    Column("asked_by", Words),
+    Column("asked_why", Words),
 )
 
 _VERSION = table(VERSION_TABLE, column("version_num"))

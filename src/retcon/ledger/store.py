@@ -10,10 +10,11 @@ from functools import cached_property
 from typing import TypeVar, get_args
 
 from sqlalchemy import Connection, Engine, insert
-from sqlalchemy.exc import DBAPIError, IntegrityError
+from sqlalchemy.exc import DBAPIError
 
 from retcon.core.adoption import Adoption
-from retcon.core.leases import Driver, Lease
+from retcon.core.leases import Driver, Lease, StopRequest
+from retcon.core.overlaps import InTheWay, require_nobody_in_the_way
 from retcon.core.plans import Plan
 from retcon.core.runs import (
     Consumed,
@@ -32,7 +33,7 @@ from retcon.core.runs import (
 )
 from retcon.errors import Refused
 from retcon.fault_points import FaultPoint
-from retcon.ledger import chain, leases, reading
+from retcon.ledger import chain, leases, overlapping, reading
 from retcon.ledger.chain import Link
 from retcon.ledger.engines import database_file, engine_for, make_file, writing
 from retcon.ledger.faults import fault_of, faults
@@ -129,6 +130,10 @@ class SqlLedger:
         """Per model, the run of its newest publish that stands."""
         return self._read(lambda connection: reading.last_published(connection, models), otherwise={})
 
+    def in_the_way(self, plan: Plan) -> list[InTheWay]:
+        """Runs under way that write slices of this plan, oldest first."""
+        return self._read(lambda connection: overlapping.in_the_way(connection, plan), otherwise=[])
+
     def adoption(self, model: str) -> Adoption | None:
         """The newest adoption of a table by this model."""
         return self.adoptions().get(model)
@@ -174,18 +179,19 @@ class SqlLedger:
             connection.execute(insert(ADOPTIONS).values(row))
 
     def open_run(self, plan: Plan, opened: RunOpened, *, at: datetime, who: str) -> Run:
-        """The run of a plan: the one that is there, else a new one."""
+        """The run of a plan: the one that is there, else a new one; refused where another one is in its way."""
 
         def open_it(connection: Connection) -> _Written:
+            overlapping.queue(connection)
             link = None
             if reading.run(connection, plan.id) is None:
-                try:
-                    with connection.begin_nested():
-                        link = insert_run(connection, plan, opened, at=at, who=who)
-                except IntegrityError:
-                    # Another driver opened the same run at this very moment: that one is the run.
-                    if reading.run(connection, plan.id) is None:
-                        raise
+                if not plan.request.force:
+                    require_nobody_in_the_way(
+                        overlapping.in_the_way(connection, plan),
+                        state="nothing was run",
+                        force=f"`retcon plan --refresh backfills/{plan.id}.yaml --force`",
+                    )
+                link = insert_run(connection, plan, opened, at=at, who=who)
             return _Written(run=_required(reading.run(connection, plan.id), plan.id), link=link)
 
         with _RECORDED[RunOpened]:
@@ -208,6 +214,11 @@ class SqlLedger:
         """Let a lease end later, or now; False where another process has taken over."""
         with faults(_NOTHING_RECORDED), writing(self._engine).begin() as connection:
             return leases.extend(connection, run_id, token, seconds=seconds)
+
+    def ask_to_stop(self, run_id: str, token: int, request: StopRequest) -> bool:
+        """Ask the driver of this lease to stop; False where its turn is over."""
+        with faults(_NOTHING_RECORDED), writing(self._engine).begin() as connection:
+            return leases.ask(connection, run_id, token, request)
 
     def record(self, run_id: str, event: Event, *, at: datetime, who: str, fence: int | None = None) -> Run:
         """Write down what happened to a run, and carry it through to all that is asked about runs."""

@@ -5,10 +5,12 @@ from __future__ import annotations
 from rich.console import RenderableType
 from rich.text import Text
 
+from retcon.cli.figures import count, counted
 from retcon.cli.views.parts import QUIET, STRONG, bullets, command, facts, name, prose, section, stack, table, title
 from retcon.cli.views.states import state_text
 from retcon.core.runs import Run
 from retcon.flow.rollback import Undone
+from retcon.flow.tell import RunProgress
 
 
 def undone_view(undone: Undone) -> RenderableType:
@@ -39,6 +41,24 @@ def _stale(undone: Undone) -> RenderableType:
     rows = [(model, slices, Text(run, style=QUIET)) for model, slices, run in undone.stale]
     return section(
         "Stale: computed from what was undone", table((name("model"), prose("slices"), name("published by")), rows)
+    )
+
+
+def paused_view(progress: RunProgress) -> RenderableType:
+    """What is there of a run that waits, and how it goes on."""
+    run, rest = progress.run, progress.slices - progress.done
+    done = [
+        f"{count(progress.done)} of {counted(progress.slices, 'slice')} are staged, and kept"
+        + (f"; {count(rest)} aren't" if rest else ""),
+        "nothing of it is visible; production is untouched",
+    ]
+    return stack(
+        [
+            title("Run", Text(run.id, style=STRONG), state_text(run.state)),
+            bullets(done),
+            Text(),
+            facts([("go on", command("retcon apply", run.id)), ("give up", command("retcon cancel", run.id))]),
+        ]
     )
 
 

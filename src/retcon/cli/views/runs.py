@@ -263,7 +263,7 @@ def _next_steps(report: RunReport, consumers: Consumers, zone: Zone) -> Iterator
 def _waves(waves: Sequence[RecordedWave]) -> RenderableType | None:
     if not waves:
         return None
-    first = sorted(waves, key=lambda wave: wave.state is not WaveState.FAILED)[:_WAVES]
+    first = sorted(waves, key=lambda wave: (wave.state is not WaveState.FAILED, wave.attempts < 2))[:_WAVES]
     rows: list[tuple[Cell, ...]] = [
         (
             wave.model,

@@ -1,0 +1,48 @@
+"""Runs under way over the same slices, found in the transaction that would open one more."""
+
+from __future__ import annotations
+
+from sqlalchemy import Connection, exists, select, text
+
+from retcon.core.overlaps import InTheWay, shared_slices
+from retcon.core.plans import Plan
+from retcon.core.runs import RunState
+from retcon.ledger import leases, reading
+from retcon.ledger.schema import RUNS, WAVES
+
+_LOCK = 0x6F70656E
+"""The advisory lock that drivers queue for before they open a run: "open" in ASCII."""
+
+
+def queue(connection: Connection) -> None:
+    """One run is opened after the other: of two that overlap, the second must see the first."""
+    # SQLite's writing transactions queue by themselves.
+    if connection.dialect.name == "postgresql":
+        connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _LOCK})
+
+
+def in_the_way(connection: Connection, plan: Plan) -> list[InTheWay]:
+    """Runs that are opened and not over, and write slices of this plan; but for the one that it renews."""
+    names = [model.name for model in plan.models]
+    is_over = [state for state in RunState if state.is_over]
+    query = (
+        select(RUNS.c.id)
+        .where(
+            RUNS.c.state.not_in(is_over),
+            RUNS.c.id.not_in([plan.id, plan.request.refreshes or plan.id]),
+            exists().where(WAVES.c.run_id == RUNS.c.id, WAVES.c.model.in_(names)),
+        )
+        .order_by(RUNS.c.created, RUNS.c.id)
+    )
+    found = (reading.run(connection, row.id) for row in connection.execute(query).all())
+    shared = [(run, slices) for run in found if run is not None and (slices := shared_slices(plan, run.plan))]
+    tallies = reading.tallies(connection, [run.id for run, _ in shared])
+    return [
+        InTheWay(
+            run=run,
+            shared=slices,
+            staged=tallies[run.id].staged,
+            driver=lease.driver if (lease := leases.standing(connection, run.id)) is not None else None,
+        )
+        for run, slices in shared
+    ]
