@@ -64,10 +64,10 @@ def rebase(run: Run, seen: Mapping[str, Seen], context: Context) -> Run:
     event = Rebased(
         round=number,
         tables=tuple(
-            _begun_anew(run, share.planned, anew[share.planned.name], seen[share.planned.name].head, number, context)
-            if share.planned.name in anew
-            else replace(run.tables[share.planned.name], head=None)
-            for share in shares
+            _begun_anew(run, planned, anew.get(planned.name), seen[planned.name].head, number, context)
+            if planned.name in anew or seen[planned.name].is_conflict
+            else replace(run.tables[planned.name], head=None)
+            for planned in run.plan.models
         ),
         pins=pins,
         slices={name: _labels(slices) for name, slices in anew.items()},
@@ -293,7 +293,7 @@ def _nothing(planned: PlannedModel) -> Changed:
 
 
 def _begun_anew(
-    run: Run, planned: PlannedModel, anew: SliceSet, head: int | None, number: int, context: Context
+    run: Run, planned: PlannedModel, anew: SliceSet | None, head: int | None, number: int, context: Context
 ) -> RunTable:
     """A table of the run whose branch begins anew, at production's newest snapshot where it is written in its place."""
     table = run.tables[planned.name]
@@ -311,7 +311,7 @@ def _begun_anew(
         base_snapshot=base,
         content=content_used(run.plan, planned, base, context) if planned.beside is None else "",
         head=None,
-        rebase=Rebase(round=number, head=table.head, restaged=_labels(anew)),
+        rebase=Rebase(round=number, head=table.head, restaged=() if anew is None else _labels(anew)),
     )
 
 

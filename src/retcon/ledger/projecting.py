@@ -190,13 +190,16 @@ def _project_staged_wave(connection: Connection, run: str, event: WaveStaged) ->
 
 
 def _project_failed_wave(connection: Connection, run: str, event: WaveFailed) -> None:
+    of_wave = WAVES.c.run_id == run, WAVES.c.model == event.model, WAVES.c.wave == event.wave
+    was_done = connection.scalar(select(WAVES.c.state).where(*of_wave)) == WaveState.DONE
     _update_wave(connection, run, event, state=WaveState.FAILED, error=event.error)
-    # It may have been staged before; what failed now has to be staged again.
-    connection.execute(
-        update(SLICES)
-        .where(SLICES.c.run_id == run, SLICES.c.model == event.model, SLICES.c.wave == event.wave)
-        .values(state=SliceState.PENDING, rows=None, bytes=None, files=None)
-    )
+    # It was staged before; what failed now has to be staged again. Of one that wasn't, some slices may have been kept.
+    if was_done:
+        connection.execute(
+            update(SLICES)
+            .where(SLICES.c.run_id == run, SLICES.c.model == event.model, SLICES.c.wave == event.wave)
+            .values(state=SliceState.PENDING, rows=None, bytes=None, files=None)
+        )
 
 
 def _project_rebase(connection: Connection, run: str, event: Rebased) -> None:
