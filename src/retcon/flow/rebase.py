@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from retcon.core.conflicts import Commit, Share, by_inputs, changed_by, taken_out, to_restage
 from retcon.core.jobs import PublishRequest
 from retcon.core.models import Input, Strategy
+from retcon.core.planning import abridged
 from retcon.core.plans import Plan, PlannedModel, tag_before
 from retcon.core.runs import Rebase, Rebased, Run, RunTable
 from retcon.core.slices import WHOLE, Grain, SliceSet
@@ -50,7 +51,10 @@ def conflict_of(run: Run, seen: Mapping[str, Seen]) -> Conflict | None:
         for name, found in seen.items()
         if found.is_conflict
     ]
-    return _conflict(run, "; ".join(named)) if named else None
+    next = (
+        f"`retcon apply {run.id}` stages those slices anew; `retcon plan --refresh backfills/{run.id}.yaml` plans it so"
+    )
+    return Conflict("; ".join(named), state=_UNTOUCHED, next=next) if named else None
 
 
 def rebase(run: Run, seen: Mapping[str, Seen], context: Context) -> Run:
@@ -75,7 +79,7 @@ def rebase(run: Run, seen: Mapping[str, Seen], context: Context) -> Run:
         replaced={share.planned.name: _labels(lost) for share in shares if (lost := _replaced(share, seen))},
     )
     for name, slices in anew.items():
-        context.watch(Progress(step="rebase", model=name, note=f"{slices.text} is staged anew"))
+        context.watch(Progress(step="rebase", model=name, note=f"staged anew: {abridged(slices)}"))
     return context.record(run, event)
 
 
@@ -145,8 +149,8 @@ def _seen(run: Run, planned: PlannedModel, context: Context) -> Seen:
         if not table.content or content_used(run.plan, planned, facts.snapshot_id, context) != table.content:
             raise _conflict(
                 run,
-                f"{planned.name}: the snapshots since this run began have expired, and the files of {abridged(planned)}"
-                " aren't those that it began with",
+                f"{planned.name}: the snapshots since this run began have expired, and the files of "
+                f"{abridged(planned.slices)}, or of what the run reads, aren't those that it began with",
             )
         return replace(unmoved, since=facts.snapshot_id)
     _require_nothing_taken(run, planned, commits)
@@ -160,11 +164,6 @@ def _seen(run: Run, planned: PlannedModel, context: Context) -> Seen:
         read=read,
         commits=_concerned(commits, hit, read.values()),
     )
-
-
-def abridged(planned: PlannedModel) -> str:
-    """The slices of a model in a few words."""
-    return planned.slices.text if len(planned.slices.ranges()) <= 3 else f"{len(planned.slices):,} slices"
 
 
 def _require_same_table(run: Run, table: RunTable, facts: TableFacts) -> None:
@@ -240,16 +239,25 @@ def _changed_input(i: Input, reader: PlannedModel, since: int | None, until: int
 def _concerned(commits: tuple[Commit, ...], hit: SliceSet, reads: Collection[Changed]) -> tuple[Commit, ...]:
     """The commits that changed what the run uses, newest first."""
     slices, cut = hit, hit.grain
+    everything = False
     for changed in (changed for changed in reads if changed):
-        if changed.everything or not (isinstance(changed.slices.grain, Grain) and isinstance(cut, Grain)):
-            return tuple(commit for commit in reversed(commits) if not commit.is_rewrite)
-        slices |= changed.slices.recut(cut)
-    return tuple(commit for commit in reversed(commits) if commit.touches(slices))
+        is_alike = isinstance(cut, Grain) and isinstance(changed.slices.grain, Grain)
+        if is_alike or changed.slices.grain == cut:
+            slices |= changed.slices.recut(cut)
+        everything |= changed.everything or not is_alike
+    found = tuple(commit for commit in reversed(commits) if commit.touches(slices))
+    # Read by another column, or whole: any that changed a row may be meant.
+    return found or tuple(commit for commit in reversed(commits) if everything and not commit.is_rewrite)
 
 
 def _slices_text(found: Seen) -> str:
-    texts = [found.hit.text, *(changed.slices.text for changed in found.read.values() if changed)]
-    return ", ".join(dict.fromkeys(text for text in texts if text))
+    slices, others = found.hit, dict[str, None]()
+    for changed in (changed for changed in found.read.values() if changed):
+        if changed.slices.grain == slices.grain:
+            slices |= changed.slices
+        else:
+            others[changed.slices.text] = None
+    return ", ".join(filter(None, (slices.text, *others)))
 
 
 def _told(commits: tuple[Commit, ...]) -> str:
