@@ -255,7 +255,7 @@ def _slices_text(found: Seen) -> str:
     for changed in (changed for changed in found.read.values() if changed):
         if changed.slices.grain == slices.grain:
             slices |= changed.slices
-        else:
+        elif changed.slices.grain != WHOLE or not found.hit:
             others[changed.slices.text] = None
     return ", ".join(filter(None, (slices.text, *others)))
 
