@@ -192,14 +192,15 @@ def compact(shop: Shop) -> None:
     shop.sql(COMPACT)
 
 
-def append_elsewhere_and_expire(shop: Shop) -> None:
-    shop.sql("INSERT INTO mart.orders_usd VALUES (777, DATE '2026-01-08', 'USD', 'by hand', 1.0)")
+def append_elsewhere_and_expire(shop: Shop, day: str = "2026-01-07") -> None:
+    for each in (day, "2026-01-08"):
+        shop.sql(f"INSERT INTO mart.orders_usd VALUES (777, DATE '{each}', 'USD', 'by hand', 1.0)")
+    # Of the two, only the newest snapshot is left.
     shop.sql(EXPIRE)
 
 
 def append_here_and_expire(shop: Shop) -> None:
-    shop.sql("INSERT INTO mart.orders_usd VALUES (777, DATE '2026-01-04', 'USD', 'by hand', 1.0)")
-    shop.sql(EXPIRE)
+    append_elsewhere_and_expire(shop, "2026-01-04")
 
 
 @pytest.mark.parametrize(
