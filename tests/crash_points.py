@@ -28,5 +28,6 @@ COVERS: dict[str, frozenset[str]] = {
     "a refused publish": frozenset({"PublishRefused recorded"}),
     "a cancellation": frozenset({"Cancelled recorded", "branch dropped", "table dropped"}),
     "a rollback": frozenset({"metadata written", "pointers swapped, COMMIT not sent", "RolledBack recorded"}),
+    "others that add rows": frozenset({"Rebased recorded", "branch carried over"}),
     "an adoption": frozenset({"adoption recorded"}),
 }

@@ -195,9 +195,15 @@ class Shop:
         return open_run(plan, w.project, w.ledger, w.tables, w.clock, w.who)
 
     def apply(
-        self, plan: Plan, until: Until = Until.PUBLISHED, override: Override | None = None, **context: Any
+        self,
+        plan: Plan,
+        until: Until = Until.PUBLISHED,
+        override: Override | None = None,
+        *,
+        rebase: bool = True,
+        **context: Any,
     ) -> Run:
-        return apply(self.open(plan), self.context(**context), until=until, override=override)
+        return apply(self.open(plan), self.context(**context), until=until, override=override, rebase=rebase)
 
     def backfill(self, *select: str, **ask: Any) -> Run:
         """Plan and apply in one go."""

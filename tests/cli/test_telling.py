@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pyiceberg.types import LongType
 
-from retcon.core.runs import ApplyBegan, Cancelled, GateOverridden, RunState, WaveFailed
+from retcon.core.runs import ApplyBegan, Cancelled, GateOverridden, Rebased, RunState, WaveFailed
 from tests.cli.conftest import Records, Retcon
 from tests.cli.shops import NOON, ORDERS, REVENUE
 from tests.lakehouse.lakes import Lake
@@ -171,6 +171,31 @@ def test_a_wave_that_failed_and_an_override_are_told_with_their_reasons(retcon: 
     out = retcon("show", answered.run.id).out
     assert "⊘ overridden" in out
     assert "answered for: the rates are right now" in out
+
+
+def test_what_others_wrote_meanwhile_and_what_was_staged_anew_is_told(retcon: Retcon, recorded: Records) -> None:
+    recorder = recorded().stage().prove()
+    run = recorder.run
+    labels = tuple(slice.label for slice in run.plan.models[0].slices)[:2]
+    rebased = Rebased(
+        round=1,
+        tables=tuple(run.tables.values()),
+        pins=run.pins,
+        slices={ORDERS: labels, REVENUE: labels[:1]},
+        commits={ORDERS: tuple(f"snapshot {number} (append)" for number in range(5))},
+        replaced={ORDERS: labels[:1]},
+    )
+    recorder.tell(rebased)
+    out = retcon("show", RUN).out
+    assert "Others wrote meanwhile" in out
+    assert f"{ORDERS}: snapshot 0 (append), snapshot 1 (append), snapshot 2 (append) and 2 more" in out
+    assert f"{ORDERS}: {labels[0]}..{labels[1]} staged anew" in out
+    assert f"in {labels[0]}, rows of others are replaced that come from none of its inputs" in out
+    (told,) = retcon("show", RUN, "--json").result["rebases"]
+    assert told["slices"] == {ORDERS: f"{labels[0]}..{labels[1]}", REVENUE: labels[0]}
+    assert told["replaced"] == {ORDERS: labels[0]}
+    assert len(told["commits"][ORDERS]) == 5
+    assert retcon("show", RUN, "--json").result["state"] == "staging"
 
 
 def test_show_tells_about_a_model(retcon: Retcon, recorded: Records) -> None:

@@ -95,7 +95,12 @@ def proven(workshop: Workshop, plan: Plan | None = None) -> Run:
     driver = Driver(workshop.ledger, plan, at=workshop.now)
     tables = tuple(
         RunTable(
-            table=m.name, uuid="u", schema_id=0, spec_id=0, base_snapshot=workshop.lake.current(m.name), made=False
+            table=m.name,
+            uuid=str(workshop.lake.table(m.name).metadata.table_uuid),
+            schema_id=0,
+            spec_id=0,
+            base_snapshot=workshop.lake.current(m.name),
+            made=False,
         )
         for m in plan.models
     )
@@ -142,7 +147,7 @@ def test_a_commit_into_the_scope_is_named_and_nothing_moves(workshop: Workshop) 
     before = location(workshop)
     warehouse = Swaps(workshop)
     with pytest.raises(Conflict, match=r"mart\.a: 2026-01-04 changed by others") as conflict:
-        publish(run, context_of(workshop, warehouse))
+        publish(run, context_of(workshop, warehouse), may_rebase=False)
     assert f"snapshot {workshop.lake.current('mart.a')} (append)" in conflict.value.message
     assert location(workshop) == before
     assert warehouse.prepared == 0
@@ -175,7 +180,9 @@ def test_a_commit_into_the_scope_between_preparing_and_swapping_is_found(worksho
     run = proven(workshop)
     with pytest.raises(Conflict, match=r"2026-01-05 changed by others"):
         publish(
-            run, context_of(workshop, Swaps(workshop, lambda _: workshop.lake.append("mart.a", "2026-01-05") and None))
+            run,
+            context_of(workshop, Swaps(workshop, lambda _: workshop.lake.append("mart.a", "2026-01-05") and None)),
+            may_rebase=False,
         )
     standing = workshop.ledger.run(run.id)
     assert standing is not None

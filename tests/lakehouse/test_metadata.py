@@ -15,6 +15,7 @@ import psycopg
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from pyiceberg.manifest import DataFileContent
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Operation
 from pyiceberg.table.update.snapshot import _OverwriteFiles
@@ -554,6 +555,26 @@ def test_what_landed_after_a_snapshot_is_told_newest_first_with_the_run_that_did
     assert lake.metadata.commits_after("raw.t", first) == told
     assert lake.metadata.commits_after("raw.t", None) == [*told, f"snapshot {first} (append)"]
     assert lake.metadata.commits_after("raw.t", third) == []
+
+
+def test_each_commit_tells_what_it_added_and_what_it_took_out(lake: Lake) -> None:
+    lake.by_day("raw.t")
+    base = lake.append("raw.t", "2026-01-01")
+    lake.append("raw.t", "2026-01-02", "2026-01-03", retcon__run="20260102_t_k3f9")
+    lake.table("raw.t").delete("d = '2026-01-01'")
+    file = entry(0, Record(days("2026-01-02").ordinals[0]), content=DataFileContent.POSITION_DELETES)
+    lake.add("raw.t", file)
+    asked = {"time": "d", "grain": Grain.DAY, "since": base}
+    commits = lake.metadata.commits("raw.t", **asked, until=lake.current("raw.t"))
+    assert commits is not None
+    assert [(c.run, c.added.slices.text, c.removed.slices.text) for c in commits] == [
+        ("20260102_t_k3f9", "2026-01-02..2026-01-03", ""),
+        (None, "", "2026-01-01"),
+        (None, "", "2026-01-02"),
+    ]
+    assert lake.metadata.commits("raw.t", **asked, until=base) == ()
+    assert lake.metadata.commits("raw.t", **asked, until=None) is None
+    assert lake.metadata.commits("raw.nope", **asked, until=4711) is None
 
 
 # ── branches ──────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -25,6 +25,8 @@ from retcon.core.runs import (
     PublishBegan,
     Published,
     PublishRefused,
+    Rebase,
+    Rebased,
     Resumed,
     RolledBack,
     Run,
@@ -172,6 +174,26 @@ def judged(plan: Plan, *verdicts: Verdict, checksum: str = "sum") -> Judged:
     )
 
 
+def rebased(plan: Plan, *labels: str, number: int = 1) -> Rebased:
+    """Others wrote to these slices of every model, to the first where none is named."""
+    tables = tuple(
+        replace(
+            opened,
+            base_snapshot=2**62 + 50,
+            rebase=Rebase(round=number, head=2**62 + 200, restaged=labels or (FIRST_DAY.isoformat(),)),
+        )
+        for opened in tables_opened(plan).tables
+    )
+    return Rebased(
+        round=number,
+        tables=tables,
+        pins={"raw.orders": 12, "raw.new": None},
+        slices={model.name: labels or (FIRST_DAY.isoformat(),) for model in plan.models},
+        commits={model.name: ("snapshot 7 (append)",) for model in plan.models},
+        replaced={},
+    )
+
+
 def published(plan: Plan, *, snapshot: int = 301) -> Published:
     return Published(
         snapshots={model.name: snapshot for model in plan.models},
@@ -211,6 +233,7 @@ def an_event(kind: type[Event], plan: Plan) -> Event:
         GateOverridden: GateOverridden(model=FCT, gate="drift", reason="known: new prices"),
         PublishBegan: PublishBegan(locations={FCT: "m1.json"}),
         PublishRefused: PublishRefused(why="somebody wrote 2025-10-26"),
+        Rebased: rebased(plan),
         Published: published(plan),
         Paused: Paused(why="Ctrl-C"),
         Resumed: Resumed(to=RunState.STAGING),

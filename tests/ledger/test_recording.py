@@ -21,6 +21,8 @@ from retcon.core.runs import (
     PublishBegan,
     Published,
     PublishRefused,
+    Rebase,
+    Rebased,
     Resumed,
     RolledBack,
     RunOpened,
@@ -50,6 +52,7 @@ from tests.ledger.examples import (
     judged,
     opened,
     published_run,
+    rebased,
     tables_opened,
     verdict,
     wave_staged,
@@ -238,6 +241,29 @@ def test_a_publish_that_was_refused_leaves_the_run_proven(ledger: SqlLedger) -> 
     assert len(ledger.verdicts(driver.plan.id)) == 1
 
 
+def test_a_rebased_run_has_some_slices_to_stage_anew_and_keeps_the_others(ledger: SqlLedger) -> None:
+    driver = Driver(ledger, a_plan())
+    driver.begin_publish()
+    run = driver.tell(rebased(driver.plan, "2025-10-28"))
+    assert run.state is S.STAGING
+    assert (run.pins["raw.orders"], run.tables[FCT].base_snapshot) == (12, 2**62 + 50)
+    assert run.tables[FCT].rebase == Rebase(round=1, head=2**62 + 200, restaged=("2025-10-28",))
+    assert run.tables[FCT].head is None
+    assert ledger.verdicts(driver.plan.id) == []
+    states = {s.slice: (s.state, s.rows) for s in ledger.slices(driver.plan.id)}
+    assert states.pop("2025-10-28") == (SliceState.PENDING, None)
+    assert set(states.values()) == {(SliceState.DONE, 100)}
+    # Neither has a commit of its own on the new branch; of the second, one slice is to be staged.
+    assert [(w.state, w.snapshot_id) for w in ledger.waves(driver.plan.id)] == [
+        (WaveState.DONE, None),
+        (WaveState.PENDING, None),
+    ]
+    anew = replace(wave_staged(driver.plan, 2), slices=wave_staged(driver.plan, 2).slices[1:])
+    driver.tell(anew, StagingDone())
+    assert driver.prove().state is S.PROVEN
+    assert driver.tell(rebased(driver.plan, number=2)).state is S.STAGING
+
+
 @pytest.mark.parametrize("state", [S.PLANNED, S.STAGING, S.STAGED, S.PROVING])
 def test_a_publish_can_not_be_refused_before_anything_is_proven(ledger: SqlLedger, state: RunState) -> None:
     driver = Driver(ledger, a_plan())
@@ -317,6 +343,7 @@ def _lead_up_to(kind: type[Event], driver: Driver) -> None:
         GateOverridden: lambda: (driver.stage(), driver.prove(verdict("drift", failed=True))),
         PublishBegan: lambda: (driver.stage(), driver.prove()),
         PublishRefused: driver.begin_publish,
+        Rebased: driver.begin_publish,
         Published: driver.begin_publish,
         RolledBack: lambda: (driver.begin_publish(), driver.publish()),
         Resumed: lambda: driver.tell(Paused(why="lunch")),

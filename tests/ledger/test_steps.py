@@ -19,6 +19,7 @@ from retcon.core.runs import (
     PublishBegan,
     Published,
     PublishRefused,
+    Rebased,
     Resumed,
     RolledBack,
     RunState,
@@ -38,15 +39,22 @@ RUNS = count()
 # Kinds of events, and by state those that are taken, with the state they lead to. Written down apart from the code.
 ENDS = {"paused": S.PAUSED, "cancelled": S.CANCELLED}
 STAGES = dict.fromkeys(("tables opened", "wave staged", "wave failed", "resumed to staging"), S.STAGING)
+REBASES = {"rebased": S.STAGING}
 PROVES = dict.fromkeys(("proving began", "resumed to proving"), S.PROVING)
 TAKEN: dict[RunState, dict[str, RunState]] = {
     S.PLANNED: {**STAGES, **ENDS},
     S.STAGING: {**STAGES, **ENDS, "staging done": S.STAGED},
     S.STAGED: {**STAGES, **PROVES, **ENDS, "staging done": S.STAGED},
     S.PROVING: {**PROVES, **ENDS, "passed": S.PROVEN, "failed": S.FAILED},
-    S.PROVEN: {**STAGES, **PROVES, **ENDS, "publish began": S.PUBLISHING, "publish refused": S.PROVEN},
+    S.PROVEN: {**STAGES, **PROVES, **ENDS, **REBASES, "publish began": S.PUBLISHING, "publish refused": S.PROVEN},
     S.FAILED: {**STAGES, **PROVES, **ENDS, "overridden": S.PROVEN},
-    S.PUBLISHING: {**STAGES, "publish began": S.PUBLISHING, "publish refused": S.PROVEN, "published": S.PUBLISHED},
+    S.PUBLISHING: {
+        **STAGES,
+        **REBASES,
+        "publish began": S.PUBLISHING,
+        "publish refused": S.PROVEN,
+        "published": S.PUBLISHED,
+    },
     S.PUBLISHED: {"rolled back": S.ROLLED_BACK},
     S.PAUSED: {
         **ENDS,
@@ -74,6 +82,7 @@ def event_named(name: str, plan: Plan) -> Event:
         "overridden": GateOverridden,
         "publish began": PublishBegan,
         "publish refused": PublishRefused,
+        "rebased": Rebased,
         "paused": Paused,
         "cancelled": Cancelled,
     }

@@ -113,7 +113,7 @@ def test_what_the_run_read_of_its_own_tables_must_be_as_it_was(any_shop: Shop) -
     any_shop.apply(plan, until=Until.PROVEN)
     any_shop.sql("INSERT INTO mart.orders_usd VALUES (9999, DATE '2026-01-03', 'USD', 'late', 1.0)")
     with pytest.raises(Conflict, match=r"mart\.orders_usd: 2026-01-03 "):
-        any_shop.apply(plan)
+        any_shop.apply(plan, rebase=False)
 
 
 def test_a_commit_into_the_scope_is_named_and_refuses_the_publish(any_shop: Shop) -> None:
@@ -124,7 +124,7 @@ def test_a_commit_into_the_scope_is_named_and_refuses_the_publish(any_shop: Shop
     any_shop.sql("INSERT INTO mart.orders_usd VALUES (9999, DATE '2026-01-04', 'USD', 'late', 1.0)")
     before = any_shop.files("mart.orders_usd") | any_shop.files("mart.revenue")
     with pytest.raises(Conflict, match=r"mart\.orders_usd: 2026-01-04 "):
-        any_shop.apply(plan)
+        any_shop.apply(plan, rebase=False)
     assert any_shop.files("mart.orders_usd") | any_shop.files("mart.revenue") == before
     assert any_shop.workspace.ledger.run(plan.id).state is RunState.PROVEN  # type: ignore[union-attr]
 
@@ -142,7 +142,7 @@ def test_a_commit_between_preparing_and_swapping_is_seen_before_anything_moves(a
 
     before = any_shop.files("mart.orders_usd")
     with pytest.raises(Conflict, match=r"mart\.revenue: 2026-01-04 "):
-        any_shop.apply(plan, ledger=Meddling(any_shop.workspace.ledger, "publish", somebody_writes_first))
+        any_shop.apply(plan, rebase=False, ledger=Meddling(any_shop.workspace.ledger, "publish", somebody_writes_first))
     assert any_shop.files("mart.orders_usd") == before, "the other table of the group must not have moved"
 
 

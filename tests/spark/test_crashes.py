@@ -104,6 +104,15 @@ class Scenes:
 
         return Trial(shop=self.shop, run=plan.id, tables=BOTH, act=act, check=check)
 
+    def others_that_add_rows(self) -> Trial:
+        plan = self._restating()
+        self.shop.apply(plan, until=Until.PROVEN)
+        # The nightly load: a late order, in raw and in the mart.
+        late = next(self._numbers)
+        self.shop.sql(f"INSERT INTO raw.orders VALUES ({late}, DATE '{DAY}', 'USD', 'night', 3)")
+        self.shop.sql(f"INSERT INTO mart.orders_usd VALUES ({late}, DATE '{DAY}', 'USD', 'night', 3)")
+        return self._trial(plan, lambda: self.shop.apply(plan))
+
     def a_cancellation(self) -> Trial:
         model = self._fresh_model()
         plan = self.shop.plan(model, start=DAY, end=DAY)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from enum import StrEnum
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -17,6 +19,7 @@ from retcon.core.runs import Run, RunState
 from retcon.errors import BadArguments, GatesFailed, Refused
 from retcon.flow.apply import Override, Until, open_run
 from retcon.flow.apply import apply as go_on
+from retcon.flow.context import Context
 from retcon.flow.tell import DiffReport
 from retcon.wiring import Workspace
 
@@ -42,6 +45,10 @@ def apply(
         list[str] | None,
         typer.Option("--override", metavar="GATE", help="Answer for a failed gate, `model:gate`; may be repeated."),
     ] = None,
+    no_rebase: Annotated[
+        bool,
+        typer.Option("--no-rebase", help="Refuse where others wrote meanwhile, instead of staging those slices anew."),
+    ] = False,
     reason: Annotated[str | None, typer.Option("--reason", metavar="TEXT", help="Why the override is right.")] = None,
     env: Environment = None,
     project: ProjectFolder = None,
@@ -50,8 +57,9 @@ def apply(
     """Run a plan: stage, prove, publish.
 
     PLAN is the plan's file or id. Everything is computed beside production, judged by the gates, and published in
-    one step, or not at all. Ctrl-C pauses; applying again goes on with what is missing, and does nothing where all
-    is done. Exit code 4: a gate failed, nothing was published.
+    one step, or not at all. Slices that others added rows to meanwhile are staged and proven anew. Ctrl-C pauses;
+    applying again goes on with what is missing, and does nothing where all is done. Exit code 4: a gate failed,
+    nothing was published.
 
     \b
     Example:
@@ -88,7 +96,9 @@ def apply(
     if run.state is RunState.PUBLISHED:
         terminal.say(f"run {run.id} is already published; nothing was done")
     else:
-        run = _go_on(run, workspace, terminal, Until(until.value) if until else Until.PUBLISHED, answer, max_active)
+        as_far_as = Until(until.value) if until else Until.PUBLISHED
+        steps = partial(go_on, until=as_far_as, override=answer, rebase=not no_rebase)
+        run = _go_on(run, workspace, terminal, max_active, steps)
     report = workspace.teller.show_run(run)
     diff = _measured(workspace, run)
     settings = workspace.project.settings
@@ -98,14 +108,14 @@ def apply(
 
 
 def _go_on(
-    run: Run, workspace: Workspace, terminal: Terminal, until: Until, override: Override, max_active: int
+    run: Run, workspace: Workspace, terminal: Terminal, max_active: int, steps: Callable[[Run, Context], Run]
 ) -> Run:
     terminal.say("starting Spark…")
     # While the JVM starts, stderr is its log: the live line begins after.
     context = workspace.context(lambda _: None, max_active=max_active)
     try:
         with watching(terminal.err) as watch:
-            return go_on(run, replace(context, watch=watch), until=until, override=override)
+            return steps(run, replace(context, watch=watch))
     except GatesFailed:
         verdicts = tuple(workspace.ledger.verdicts(run.id))
         terminal.evidence = {"run": run.id, "verdicts": verdict_results(verdicts)}

@@ -201,6 +201,16 @@ def run_result(report: RunReport, diff: DiffReport | None, *, code: bool = False
         "totals": _totals(report.run),
         "parameters": dict(report.parameters),
         "applied": [{"at": e.at, "who": e.who, **e.body} for e in report.applied],
+        "rebases": [
+            {
+                "round": each.round,
+                "at": each.at,
+                "slices": {model: slices.text for model, slices in each.slices.items()},
+                "commits": {name: list(commits) for name, commits in each.commits.items()},
+                "replaced": {model: slices.text for model, slices in each.replaced.items()},
+            }
+            for each in report.rebases
+        ],
         "record": {
             "events": [
                 {"number": e.number, "at": e.at, "who": e.who, "kind": e.kind, "hash": e.hash} for e in report.events

@@ -17,6 +17,7 @@ from retcon.flow.ports import Progress, Watch
 _VERBS = {
     "open": ("opening", "opened"),
     "stage": ("staging", "staged"),
+    "rebase": ("others wrote meanwhile", "rebased"),
     "prove": ("proving", "proven"),
     "publish": ("publishing", "published"),
 }

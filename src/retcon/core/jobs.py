@@ -117,6 +117,8 @@ class StagedCommits:
     """By snapshot: the run that committed it, None where it was somebody else."""
     reaches_base: bool
     """Does the branch still begin where the run did?"""
+    round: int = 0
+    """Of the commit with which it begins: the round in which others' commits made the run begin it anew."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,3 +130,5 @@ class PublishRequest:
     slices: SliceSet
     branch: str
     tag: str
+    since: int | None = None
+    """Production's snapshot after which a commit to these slices is a conflict; up to it, all was looked at."""

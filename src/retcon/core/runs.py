@@ -95,6 +95,17 @@ class Replaced:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Rebase:
+    """How a run's branch of a table begins anew, on what others made of production."""
+
+    round: int
+    head: int
+    """The branch's snapshot, proven before, whose files are carried over."""
+    restaged: tuple[str, ...]
+    """The slices that aren't: they are staged anew."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class RunTable:
     """One table that a run writes, as it was when the run began, and what became of it."""
 
@@ -111,6 +122,10 @@ class RunTable:
     published_snapshot: int | None = None
     replaces: Replaced | None = None
     """None: it is written in its own place, as most are."""
+    content: str = ""
+    """Hash of the files that the run replaces or reads of it at the base: tells of changes when history is gone."""
+    rebase: Rebase | None = None
+    """None: its branch still begins where the run did."""
 
     @property
     def written(self) -> str:
@@ -195,6 +210,8 @@ class ApplyBegan:
     versions: Mapping[str, str]
     conf: Mapping[str, str]
     """Spark's, as written, secrets left out."""
+    rebase: bool = True
+    """May slices be staged anew where others wrote meanwhile?"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -277,6 +294,23 @@ class PublishRefused:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Rebased:
+    """Others wrote to what the run uses. From now on it stands on their commits, and on inputs as they are now; the
+    branches follow, and these slices are staged anew.
+    """
+
+    round: int
+    tables: tuple[RunTable, ...]
+    pins: Mapping[str, int | None]
+    slices: Mapping[str, tuple[str, ...]]
+    """By model: staged anew."""
+    commits: Mapping[str, tuple[str, ...]]
+    """By table: what others committed to the slices that the run uses."""
+    replaced: Mapping[str, tuple[str, ...]]
+    """By model: slices with rows of others that the publish will replace, though none of its inputs changed."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Published:
     snapshots: Mapping[str, int | None]
     consumed: tuple[Consumed, ...]
@@ -319,6 +353,7 @@ Event = (
     | GateOverridden
     | PublishBegan
     | PublishRefused
+    | Rebased
     | Published
     | Paused
     | Resumed

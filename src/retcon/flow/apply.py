@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
+from retcon.core.conflicts import MOST_ROUNDS
 from retcon.core.gates import EMPTY, overridden
 from retcon.core.plans import Plan, to_document
 from retcon.core.projects import Project
@@ -64,8 +65,24 @@ def open_run(plan: Plan, project: Project, ledger: Ledger, tables: Tables, clock
     return ledger.open_run(plan, opened, at=clock(), who=who)
 
 
-def apply(run: Run, context: Context, *, until: Until = Until.PUBLISHED, override: Override | None = None) -> Run:
-    """Stage, prove and publish, as far as `until` says."""
+@dataclass(frozen=True, kw_only=True)
+class _Way:
+    """How a call of `apply` goes: as far as, answering for which gates, and whether on top of what others wrote."""
+
+    until: Until = Until.PUBLISHED
+    override: Override = field(default_factory=Override)
+    rebase: bool = True
+
+
+def apply(
+    run: Run,
+    context: Context,
+    *,
+    until: Until = Until.PUBLISHED,
+    override: Override | None = None,
+    rebase: bool = True,
+) -> Run:
+    """Stage, prove and publish, as far as `until` says; slices that others wrote to meanwhile once more."""
     given = override or Override()
     if given.gates and not given.reason.strip():
         raise BadArguments("an override needs a reason", next='pass --reason "why this is right all the same"')
@@ -77,18 +94,18 @@ def apply(run: Run, context: Context, *, until: Until = Until.PUBLISHED, overrid
             standing = context.ledger.run(run.id) or run
             if was_paused_since(run, standing) or standing.state.is_final:
                 raise pause_here(standing, context)  # while Spark started
-            return _drive(standing, context, until, given)
+            return _drive(standing, context, _Way(until=until, override=given, rebase=rebase))
     except Exception:
         drop_if_cancelled(run, context.ledger, context.tables)
         raise
 
 
-def _drive(run: Run, context: Context, until: Until, override: Override) -> Run:
+def _drive(run: Run, context: Context, way: _Way) -> Run:
     if run.state is RunState.PUBLISHED:
         return run
-    run = context.record(run, _began(context, until, override))
+    run = context.record(run, _began(context, way))
     try:
-        return _go_on(run, context, until, override)
+        return _go_on(run, context, way)
     except (KeyboardInterrupt, Stopped):
         raise pause_here(run, context) from None
     except GatesFailed:
@@ -100,17 +117,20 @@ def _drive(run: Run, context: Context, until: Until, override: Override) -> Run:
         raise pause_here(run, context) from error
 
 
-def _began(context: Context, until: Until, override: Override) -> ApplyBegan:
+def _began(context: Context, way: _Way) -> ApplyBegan:
     return ApplyBegan(
-        until=until.value,
+        until=way.until.value,
         max_active=context.max_active,
-        overrides=override.gates,
+        overrides=way.override.gates,
         versions=context.versions,
         conf=context.project.settings.spark.recordable,
+        rebase=way.rebase,
     )
 
 
-def _go_on(run: Run, context: Context, until: Until, override: Override) -> Run:
+def _go_on(run: Run, context: Context, way: _Way) -> Run:
+    until, override = way.until, way.override
+    rounds = MOST_ROUNDS if way.rebase else 0
     while True:
         context.brake.check()
         if run.tables and run.state in _READING:
@@ -131,7 +151,8 @@ def _go_on(run: Run, context: Context, until: Until, override: Override) -> Run:
                 return run
             case RunState.PROVEN | RunState.PUBLISHING:
                 with context.brake.held():
-                    run = publish(run, context)
+                    run = publish(run, context, may_rebase=rounds > 0)
+                rounds -= 1
             case _:
                 return run
 

@@ -19,11 +19,14 @@ def require_own_branch(run: Run, planned: PlannedModel, context: Context) -> int
         raise _refused(run, planned, "is gone")
     if not staged.reaches_base:
         raise _refused(run, planned, f"doesn't begin at snapshot {table.base_snapshot} any more")
+    if table.rebase is not None and staged.round != table.rebase.round:
+        raise _refused(run, planned, f"lacks what was carried over onto snapshot {table.base_snapshot}")
     others = [snapshot for snapshot, by in staged.runs.items() if by != run.id]
     if others:
         raise _refused(run, planned, f"was written by somebody else (snapshot {others[0]})")
     waves = [w for w in context.ledger.waves(run.id) if w.model == planned.name and w.state is WaveState.DONE]
-    lost = [wave for wave in waves if wave.snapshot_id not in staged.runs]
+    # Without a snapshot of its own, all that is kept of a wave was carried over.
+    lost = [wave for wave in waves if wave.snapshot_id is not None and wave.snapshot_id not in staged.runs]
     if lost:
         raise _refused(run, planned, f"lacks wave {lost[0].wave}, which was staged (snapshot {lost[0].snapshot_id})")
     return staged.head

@@ -2,50 +2,62 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Mapping
+from dataclasses import replace
 
 from retcon.core.jobs import PublishRequest
-from retcon.core.planning import reads_its_slices
 from retcon.core.plans import PlannedModel, tag_before
-from retcon.core.runs import PointerSwap, PublishBegan, Published, PublishRefused, Run
-from retcon.core.slices import WHOLE, Grain, SliceSet, Whole
+from retcon.core.runs import Consumed, PublishBegan, Published, PublishRefused, Run
 from retcon.errors import Conflict, Refused
 from retcon.flow.consume import consumed_by
 from retcon.flow.context import Context
 from retcon.flow.ports import Progress
+from retcon.flow.rebase import Seen, conflict_of, look, rebase
 from retcon.flow.still_fits import require_same_files
 
 _TRIES = 5
 
 
-def publish(run: Run, context: Context) -> Run:
-    """Make the run visible. Commits to other slices meanwhile stay; one inside the scope refuses it."""
+def publish(run: Run, context: Context, *, may_rebase: bool = True) -> Run:
+    """Make the run visible. Commits to other slices meanwhile stay; those to what it uses send it back to staging."""
     consumed = consumed_by(run, context)
     try:
         # After the last look at them: what is recorded as consumed is what was there all along.
         require_same_files(run.plan, context.project, context.tables)
+        for tries_left in reversed(range(_TRIES)):
+            seen = look(run, context)
+            conflict = conflict_of(run, seen)
+            if conflict is not None and not may_rebase:
+                raise conflict
+            if conflict is not None:
+                return rebase(run, seen, context)
+            try:
+                return _swapped(run, seen, consumed, context)
+            except Conflict:
+                # Somebody committed while it was prepared, or before the swap: look again at what it was.
+                if not tries_left:
+                    raise
     except Refused as refusal:
         context.record(run, PublishRefused(why=refusal.message))
         raise
-    for attempt in range(1, _TRIES + 1):
-        context.watch(Progress(step="publish", done=0, total=len(run.plan.models)))
-        try:
-            swaps = [_prepare(run, planned, context) for planned in run.plan.models]
-        except Refused as refusal:
-            context.record(run, PublishRefused(why=refusal.message))
-            raise
-        run = context.record(run, PublishBegan(locations={swap.table: swap.new_location for swap in swaps}))
-        try:
-            event = Published(snapshots={swap.table: swap.snapshot_id for swap in swaps}, consumed=consumed)
-            run = context.ledger.publish(run.id, event, swaps, at=context.clock(), who=context.who, fence=context.fence)
-        except Conflict as conflict:
-            # Somebody committed between preparing and swapping: look again at what it was.
-            if attempt == _TRIES:
-                context.record(run, PublishRefused(why=conflict.message))
-                raise
-            continue
-        context.watch(Progress(step="publish", done=len(swaps), total=len(swaps)))
-        break
+    return run
+
+
+def _swapped(run: Run, seen: Mapping[str, Seen], consumed: tuple[Consumed, ...], context: Context) -> Run:
+    models = run.plan.models
+    context.watch(Progress(step="publish", done=0, total=len(models)))
+    swaps = [
+        context.warehouse.prepare_publish(replace(publish_request(run, planned), since=seen[planned.name].since))
+        for planned in models
+    ]
+    # What others read of it inside the run isn't for Iceberg to check; what lands after this look fails the swap.
+    conflict = conflict_of(run, look(run, context))
+    if conflict is not None:
+        raise conflict
+    run = context.record(run, PublishBegan(locations={swap.table: swap.new_location for swap in swaps}))
+    event = Published(snapshots={swap.table: swap.snapshot_id for swap in swaps}, consumed=consumed)
+    run = context.ledger.publish(run.id, event, swaps, at=context.clock(), who=context.who, fence=context.fence)
+    context.watch(Progress(step="publish", done=len(swaps), total=len(swaps)))
     return run
 
 
@@ -57,58 +69,5 @@ def publish_request(run: Run, planned: PlannedModel) -> PublishRequest:
         slices=planned.slices,
         branch=run.plan.branch,
         tag=tag_before(run.id),
+        since=run.tables[planned.name].base_snapshot,
     )
-
-
-def _prepare(run: Run, planned: PlannedModel, context: Context) -> PointerSwap:
-    _require_unmoved(run, planned, context)
-    swap = context.warehouse.prepare_publish(publish_request(run, planned))
-    # What others read of it inside the run isn't for Iceberg to check; what lands after this look fails the swap.
-    _require_unmoved(run, planned, context)
-    return swap
-
-
-def _require_unmoved(run: Run, planned: PlannedModel, context: Context) -> None:
-    """Name the slices of this run that somebody else wrote since it began; Iceberg's own check names files only."""
-    base = run.tables[planned.name].snapshot_before
-    facts = context.tables.facts(planned.name)
-    if facts is None:
-        raise Refused(
-            f"{planned.name} was dropped since this run began",
-            state="nothing was published",
-            next=f"`retcon cancel {run.id}`, then plan again",
-        )
-    if facts.snapshot_id == base:
-        return
-    if planned.beside is not None:
-        commits = ", ".join(context.tables.commits_after(planned.name, base)[:3])
-        raise Conflict(
-            f"{planned.name}: written by others since this run began to build a table in its place ({commits})",
-            state="nothing was published; production is untouched by this run",
-            next=f"`retcon plan --refresh backfills/{run.id}.yaml` plans it anew on what is there now",
-        )
-    by = context.model(planned).slicing.by
-    for used in _used(run, planned, context):
-        time = None if isinstance(used.grain, Whole) else by
-        changed = context.tables.changed(planned.name, time=time, grain=used.grain, since=base, until=facts.snapshot_id)
-        hit = changed.within(used) if changed is not None else None
-        if hit:
-            commits = ", ".join(context.tables.commits_after(planned.name, base)[:3])
-            raise Conflict(
-                f"{planned.name}: {hit.text} changed by others since this run began ({commits})",
-                state="nothing was published; production is untouched by this run",
-                next=f"`retcon plan --refresh backfills/{run.id}.yaml` plans it anew on what is there now",
-            )
-
-
-def _used(run: Run, planned: PlannedModel, context: Context) -> Iterator[SliceSet]:
-    """The slices of a table that this run writes, and those that its other models read: both must be as they were."""
-    yield planned.slices
-    made = context.model(planned)
-    for reader in run.plan.models:
-        for i in (i for i in context.model(reader).inputs if i.table == planned.name):
-            slices = reader.input(i.name).slices
-            is_by_slice = isinstance(made.grain, Grain) or reads_its_slices(i, reader.slices.grain, made)
-            # A table that is read whole, or by another column, may not have changed anywhere.
-            is_told = slices is not None and is_by_slice and isinstance(slices.grain, type(made.grain))
-            yield slices if slices is not None and is_told else SliceSet.every(WHOLE)

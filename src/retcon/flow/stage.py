@@ -22,6 +22,7 @@ from retcon.core.runs import (
     RunState,
     RunTable,
     ScanEvidence,
+    SliceState,
     StagingDone,
     TablesOpened,
     WaveFailed,
@@ -39,6 +40,7 @@ from retcon.flow.context import Context, job_of, target_of
 from retcon.flow.judge_inputs import judge_inputs
 from retcon.flow.pause import AT_THE_KEYBOARD
 from retcon.flow.ports import Progress, Tables
+from retcon.flow.rebase import carry_over, content_used
 from retcon.flow.standing import known_tables
 from retcon.flow.still_fits import require_replaceable, require_unchanged_inputs
 
@@ -71,14 +73,18 @@ def stage(run: Run, context: Context) -> Run:
         run = _open_tables(run, context)
     elif run.state is not RunState.STAGING:
         run = context.record(run, Resumed(to=RunState.STAGING))
-    done = {(w.model, w.wave) for w in context.ledger.waves(run.id) if w.state is WaveState.DONE}
-    tally = _Tally(run, context, already=sum(len(s) for m, n, s in _waves(run) if (m.name, n) in done))
-    own = {planned.name for planned in run.plan.models}
     for planned in run.plan.models if resuming else ():
+        carry_over(run, planned, context)
         require_own_branch(run, planned, context)
+    waves_missing = _missing(run, context)
+    unstaged = sum(len(slices) for waves in waves_missing.values() for _, slices in waves)
+    tally = _Tally(run, context, already=run.plan.slices - unstaged)
+    own = {planned.name for planned in run.plan.models}
+    # What was pinned anew has to be judged anew.
+    judged = own | set(run.pins) if any(table.rebase for table in run.tables.values()) else own
     for planned in run.plan.models:
-        run = judge_inputs(run, (planned,), own, context.snapshots(run), context)
-        missing = [(n, s) for p, n, s in _waves(run) if p.name == planned.name and (p.name, n) not in done]
+        run = judge_inputs(run, (planned,), judged, context.snapshots(run), context)
+        missing = waves_missing[planned.name]
         if missing:
             tally.begin(planned.name)
             waves = _jobs(run, planned, missing, context, look_first=resuming)
@@ -111,8 +117,18 @@ def _sized(job: Job, context: Context) -> Job:
     return replace(job, bytes=total, largest=largest)
 
 
-def _waves(run: Run) -> list[tuple[PlannedModel, int, SliceSet]]:
-    return [(planned, n, slices) for planned in run.plan.models for n, slices in enumerate(planned.waves, start=1)]
+def _missing(run: Run, context: Context) -> dict[str, list[tuple[int, SliceSet]]]:
+    """By model: the waves that aren't done, with those of their slices that aren't staged."""
+    done = {(w.model, w.wave) for w in context.ledger.waves(run.id) if w.state is WaveState.DONE}
+    staged = {(s.model, s.slice) for s in context.ledger.slices(run.id) if s.state is not SliceState.PENDING}
+    return {
+        planned.name: [
+            (number, SliceSet.of(wave.grain, (s.ordinal for s in wave if (planned.name, s.label) not in staged)))
+            for number, wave in enumerate(planned.waves, start=1)
+            if (planned.name, number) not in done
+        ]
+        for planned in run.plan.models
+    }
 
 
 def _open_tables(run: Run, context: Context) -> Run:
@@ -179,6 +195,7 @@ def _open_table(run: Run, planned: PlannedModel, snapshots: Mapping[str, int | N
         base_snapshot=facts.snapshot_id,
         made=facts.properties.get("retcon.made_by") == run.id,
         replaces=replaces,
+        content=content_used(run.plan, planned, facts.snapshot_id, context) if planned.beside is None else "",
     )
 
 

@@ -15,6 +15,7 @@ from retcon.core.projects import Project
 from retcon.core.runs import (
     ApplyBegan,
     PublishedSlice,
+    Rebased,
     RecordedEvent,
     RecordedSlice,
     RecordedVerdict,
@@ -120,6 +121,19 @@ class ModelStatus:
 
 
 @dataclass(frozen=True, kw_only=True)
+class RebaseReport:
+    """One round in which others had written to what a run uses."""
+
+    round: int
+    at: str
+    slices: Mapping[str, SliceSet]
+    """By model: staged anew."""
+    commits: Mapping[str, tuple[str, ...]]
+    replaced: Mapping[str, SliceSet]
+    """By model: slices with rows of others that come from none of its inputs."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class RunReport:
     """Everything about one run."""
 
@@ -158,6 +172,22 @@ class RunReport:
     def applied(self) -> tuple[RecordedEvent, ...]:
         """How each call of `apply` ran it."""
         return tuple(event for event in self.events if event.kind == ApplyBegan.__name__)
+
+    @property
+    def rebases(self) -> tuple[RebaseReport, ...]:
+        """When and why slices were staged anew."""
+        grains = {planned.name: planned.slices.grain for planned in self.run.plan.models}
+        return tuple(
+            RebaseReport(
+                round=event.body["round"],
+                at=event.at,
+                slices={m: SliceSet.labelled(grains[m], labels) for m, labels in event.body["slices"].items()},
+                commits={table: tuple(texts) for table, texts in event.body["commits"].items()},
+                replaced={m: SliceSet.labelled(grains[m], labels) for m, labels in event.body["replaced"].items()},
+            )
+            for event in self.events
+            if event.kind == Rebased.__name__
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

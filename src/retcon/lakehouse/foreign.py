@@ -27,6 +27,7 @@ class SourceTables:
     def __init__(self, catalog: IcebergMetadata, sources: Mapping[str, Source]) -> None:
         self._catalog = catalog
         self._sources = sources
+        self.commits = catalog.commits
         self.commits_after = catalog.commits_after
         self.head = catalog.head
         self.staged = catalog.staged

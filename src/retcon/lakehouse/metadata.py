@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
-from pyiceberg.manifest import DataFile, ManifestEntry, ManifestEntryStatus, ManifestFile
+from pyiceberg.manifest import DataFile, ManifestEntryStatus, ManifestFile
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
-from pyiceberg.table.snapshots import Operation, Snapshot
+from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.transforms import (
     BucketTransform,
 )
@@ -30,17 +30,26 @@ from pyiceberg.types import (
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from retcon.core.adoption import SpecInUse, Survey
+from retcon.core.conflicts import Commit, changed_by, commit_text
 from retcon.core.jobs import StagedCommits, StagedWave, WaveTarget
 from retcon.core.projects import Catalog
-from retcon.core.runs import StagedSlice
 from retcon.core.slices import Cut, SliceSet
 from retcon.core.tables import Changed, Column, PartitionField, SchemaVersion, TableContents, TableFacts, TableFile
 from retcon.errors import Fault, Refused
 from retcon.fault_points import FaultPoint
+from retcon.lakehouse.histories import (
+    back_to,
+    commits_between,
+    history,
+    is_empty_beginning,
+    operation_of,
+    round_of,
+    run_of,
+    staged_slices,
+)
 from retcon.lakehouse.spans import Spans
 
 _BRANCH_DROPPED, _TABLE_DROPPED = FaultPoint("branch dropped"), FaultPoint("table dropped")
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _SPARK_NAMES = {"long": "bigint", "timestamptz": "timestamp", "timestamp": "timestamp_ntz", "uuid": "string"}
 
 
@@ -86,7 +95,7 @@ class IcebergMetadata:
             ),
             properties=dict(metadata.properties),
             versions=_versions(table),
-            history=_history(table),
+            history=history(table),
         )
 
     def contents(self, name: str, *, time: str | None, grain: Cut, snapshot_id: int | None) -> TableContents:
@@ -169,26 +178,19 @@ class IcebergMetadata:
         self, name: str, *, time: str | None, grain: Cut, since: int | None, until: int | None
     ) -> Changed | None:
         """What changed after one snapshot up to another; None where the history between them is gone."""
+        commits = self.commits(name, time=time, grain=grain, since=since, until=until)
+        return None if commits is None else changed_by(commits, grain)
+
+    def commits(
+        self, name: str, *, time: str | None, grain: Cut, since: int | None, until: int | None
+    ) -> tuple[Commit, ...] | None:
+        """The commits after one snapshot up to another, oldest first; None where the history between them is gone."""
         if since == until:
-            return Changed(slices=SliceSet(grain))
+            return ()
         table = self._load(name)
         if table is None or until is None:
             return None
-        spans = Spans(table, time, grain)
-        ordinals: set[int] = set()
-        everything = False
-        for snapshot in _back_to(table, until, since):
-            if snapshot is None:
-                return None
-            if snapshot.summary is not None and snapshot.summary.operation == Operation.REPLACE:
-                continue
-            for entry in _own_entries(table, snapshot):
-                file = spans.file(entry.data_file)
-                if file.first is None or file.last is None:
-                    everything = True
-                else:
-                    ordinals.update(range(file.first, file.last + 1))
-        return Changed(slices=SliceSet.of(grain, ordinals), everything=everything)
+        return commits_between(table, Spans(table, time, grain), since, until)
 
     def buckets_of(self, name: str, column: str, number: int, texts: Sequence[str]) -> frozenset[int] | None:
         """The buckets of these values of a column, as text; None where only Spark could read them."""
@@ -213,15 +215,11 @@ class IcebergMetadata:
         if table is None or current is None or current == snapshot_id:
             return []
         found: list[str] = []
-        for snapshot in _back_to(table, current, snapshot_id):
+        for snapshot in back_to(table, current, snapshot_id):
             if snapshot is None:
                 found.append("older commits, already expired")
                 break
-            summary = snapshot.summary
-            operation = summary.operation.value if summary is not None else "commit"
-            run = _run_of(snapshot)
-            by = f" by run {run}" if run else ""
-            found.append(f"snapshot {snapshot.snapshot_id} ({operation}{by})")
+            found.append(commit_text(snapshot.snapshot_id, operation_of(snapshot), run_of(snapshot)))
         return found
 
     def head(self, name: str, branch: str) -> int | None:
@@ -236,12 +234,17 @@ class IcebergMetadata:
         ref = table.metadata.refs.get(branch) if table is not None else None
         if table is None or ref is None:
             return None
-        found = list(_back_to(table, ref.snapshot_id, since))
+        found = list(back_to(table, ref.snapshot_id, since))
         commits = [snapshot for snapshot in found if snapshot is not None]
-        if since is None and commits and _is_empty_beginning(commits[-1]):
+        if since is None and commits and is_empty_beginning(commits[-1]):
             commits.pop()
-        runs = {snapshot.snapshot_id: _run_of(snapshot) for snapshot in commits}
-        return StagedCommits(head=ref.snapshot_id, runs=runs, reaches_base=None not in found)
+        runs = {snapshot.snapshot_id: run_of(snapshot) for snapshot in commits}
+        return StagedCommits(
+            head=ref.snapshot_id,
+            runs=runs,
+            reaches_base=None not in found,
+            round=round_of(commits[-1]) if commits else 0,
+        )
 
     def find_wave(self, target: WaveTarget, slices: SliceSet, by: str | None) -> StagedWave | None:
         """What a wave has committed to its run's branch, found by the marks in the snapshot's summary."""
@@ -251,12 +254,12 @@ class IcebergMetadata:
         if table is None or ref is None:
             return None
         marks = {"retcon.run": target.run, "retcon.wave": str(target.wave), "retcon.slices": slices.text}
-        for snapshot in _back_to(table, ref.snapshot_id, None):
+        for snapshot in back_to(table, ref.snapshot_id, None):
             if snapshot is None or snapshot.summary is None:
                 return None
             properties = snapshot.summary.additional_properties
             if all(properties.get(key) == value for key, value in marks.items()):
-                return StagedWave(snapshot_id=snapshot.snapshot_id, slices=_added(table, snapshot, slices, by))
+                return StagedWave(snapshot_id=snapshot.snapshot_id, slices=staged_slices(table, snapshot, slices, by))
         return None
 
     def drop_branch(self, name: str, branch: str) -> bool:
@@ -369,66 +372,6 @@ def _held(manifest: ManifestFile, table: Table) -> list[DataFile]:
     return [entry.data_file for entry in entries if entry.status != ManifestEntryStatus.DELETED]
 
 
-def _added(table: Table, snapshot: Snapshot, slices: SliceSet, by: str | None) -> tuple[StagedSlice, ...]:
-    """Rows, bytes and files that a snapshot added, for each of the slices: those without any are there too."""
-    spans = Spans(table, by, slices.grain)
-    files: dict[int, list[TableFile]] = {ordinal: [] for ordinal in slices.ordinals}
-    for entry in _own_entries(table, snapshot):
-        if entry.status == ManifestEntryStatus.ADDED:
-            file = spans.file(entry.data_file)
-            if len(file.slices) != 1 or file.slices[0] not in files:
-                raise Fault(
-                    f"snapshot {snapshot.snapshot_id} of {'.'.join(table.name())} says it staged {slices.text}, "
-                    f"but {file.path} holds other rows",
-                    state="production is untouched",
-                    next="cancel the run and plan again: somebody else wrote to its branch",
-                )
-            files[file.slices[0]].append(file)
-    return tuple(
-        StagedSlice(
-            slice=slices.grain.label(ordinal),
-            rows=sum(file.rows for file in held),
-            bytes=sum(file.bytes for file in held),
-            files=len(held),
-        )
-        for ordinal, held in files.items()
-    )
-
-
-def _own_entries(table: Table, snapshot: Snapshot) -> Iterator[ManifestEntry]:
-    """The files that this snapshot added or deleted."""
-    for manifest in snapshot.manifests(table.io):
-        if manifest.added_snapshot_id != snapshot.snapshot_id:
-            continue
-        for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=False):
-            if entry.snapshot_id == snapshot.snapshot_id and entry.status != ManifestEntryStatus.EXISTING:
-                yield entry
-
-
-def _history(table: Table) -> tuple[tuple[datetime, int], ...]:
-    """Main's snapshots since when, oldest first; where one has expired, nothing before it is known for certain."""
-    known: list[tuple[datetime, int]] = []
-    for entry in reversed(table.metadata.snapshot_log):
-        if table.metadata.snapshot_by_id(entry.snapshot_id) is None:
-            break
-        known.append((_EPOCH + timedelta(milliseconds=entry.timestamp_ms), entry.snapshot_id))
-    return tuple(reversed(known))
-
-
-def _back_to(table: Table, newest: int, oldest: int | None) -> Iterator[Snapshot | None]:
-    """Snapshots from the newest back to (without) the oldest; a final None where the chain breaks before it."""
-    at: int | None = newest
-    while at is not None and at != oldest:
-        snapshot = table.metadata.snapshot_by_id(at)
-        if snapshot is None:
-            yield None
-            return
-        yield snapshot
-        at = snapshot.parent_snapshot_id
-    if at != oldest:
-        yield None
-
-
 def _slices_of(grain: Cut, files: Iterable[TableFile]) -> SliceSet:
     return SliceSet.of(grain, (ordinal for file in files for ordinal in file.slices))
 
@@ -469,27 +412,17 @@ def _versions(table: Table) -> tuple[SchemaVersion, ...]:
         version = SchemaVersion(
             snapshot_id=snapshot.snapshot_id,
             at=datetime.fromtimestamp(snapshot.timestamp_ms / 1000, UTC),
-            run=_run_of(snapshot),
+            run=run_of(snapshot),
             columns=_columns(schemas[schema_id]),
             is_oldest_kept=at is not None and not found,
         )
         found.append((schema_id, version))
     if not found or found[-1][0] != metadata.current_schema_id:
-        writers = (_run_of(s) for s in metadata.snapshots if s.schema_id == metadata.current_schema_id)
+        writers = (run_of(s) for s in metadata.snapshots if s.schema_id == metadata.current_schema_id)
         run = next((run for run in writers if run), None)
         version = SchemaVersion(snapshot_id=None, at=None, run=run, columns=_columns(table.schema()))
         found.append((None, version))
     return tuple(version for _, version in found)
-
-
-def _is_empty_beginning(snapshot: Snapshot) -> bool:
-    """Iceberg makes one where a branch is opened on a table without snapshots."""
-    added = None if snapshot.summary is None else snapshot.summary.additional_properties.get("added-data-files")
-    return snapshot.parent_snapshot_id is None and not int(added or 0)
-
-
-def _run_of(snapshot: Snapshot) -> str | None:
-    return snapshot.summary.additional_properties.get("retcon.run") if snapshot.summary is not None else None
 
 
 def spark_type(kind: IcebergType) -> str:

@@ -17,13 +17,14 @@ from pyspark.sql import SparkSession
 from retcon.core.jobs import PublishRequest
 from retcon.core.runs import Pointer, PointerSwap, Replaced, RunTable
 from retcon.core.slices import Grain, Whole
-from retcon.errors import Conflict, Refused
+from retcon.errors import Conflict, Fault, Refused
 from retcon.fault_points import FaultPoint
+from retcon.lakehouse.histories import ROUND
 from retcon.lakehouse.predicates import MOST_IN_A_LIST
 from retcon.lakehouse.staging import Staging
 
 _UNTOUCHED = "nothing was published; production is untouched"
-_METADATA = FaultPoint("metadata written")
+_METADATA, _CARRIED_OVER = FaultPoint("metadata written"), FaultPoint("branch carried over")
 
 
 class Publishing:
@@ -47,8 +48,8 @@ class Publishing:
         overwrite.overwriteByRowFilter(rows)
         for file in files:
             overwrite.addFile(file)
-        if request.table.base_snapshot is not None:
-            overwrite.validateFromSnapshot(request.table.base_snapshot)
+        if request.since is not None:
+            overwrite.validateFromSnapshot(request.since)
         overwrite.conflictDetectionFilter(rows).validateNoConflictingData().validateNoConflictingDeletes()
         if files:
             overwrite.validateAddedFilesMatchOverwriteFilter()
@@ -66,6 +67,50 @@ class Publishing:
         swap = self._written(table, transaction, request.table.written)
         replaced = request.table.replaces
         return swap if replaced is None else self._in_place_of(replaced, swap, request)
+
+    def carry_over(self, request: PublishRequest) -> None:
+        """The run's branch anew, from its table's base, with the proven files of these slices: all in one commit."""
+        rebase, base = request.table.rebase, request.table.base_snapshot
+        assert rebase is not None
+        table = self._staging.iceberg(request.table.written)
+        _require_same_table(table, request.table, request)
+        files = self._staged_files(table, request)
+        transaction = table.newTransaction()
+        _require_same_table(table, request.table, request)
+        if base is None and transaction.startMetadata().currentSnapshot() is not None:
+            raise Conflict(
+                f"{request.table.written}: its first rows were written by others while this run was staged anew",
+                state=_UNTOUCHED,
+                next=f"`retcon cancel {request.run}`, then `retcon plan --refresh {request.run}`",
+            )
+        old = _own_snapshots(table, rebase.head, request.run)
+        try:
+            transaction.manageSnapshots().removeBranch(request.branch).commit()
+            manage = transaction.manageSnapshots()
+            manage = manage.createBranch(request.branch) if base is None else manage.createBranch(request.branch, base)
+            manage.commit()
+            carried = transaction.newOverwrite().toBranch(request.branch)
+            if request.slices:
+                carried.overwriteByRowFilter(self._expression(table, request))
+            for file in files:
+                carried.addFile(file)
+            carried.set("retcon.run", request.run).set(ROUND, str(rebase.round)).commit()
+            # Left behind, an expiry by an older Iceberg would take their files, which stand on the new branch, for
+            # those of commits that were taken back.
+            forgotten = transaction.expireSnapshots().expireOlderThan(0).cleanExpiredFiles(False)
+            for snapshot_id in old:
+                forgotten.expireSnapshotId(snapshot_id)
+            forgotten.commit()
+            with _CARRIED_OVER:
+                transaction.commitTransaction()
+        except Py4JJavaError as error:
+            reason = str(error.java_exception.getMessage()).splitlines()[0][:300]
+            raise Fault(
+                f"{request.table.written}: the run's branch can't be brought onto snapshot {base}: {reason}",
+                state=_UNTOUCHED,
+                next=f"`retcon apply {request.run}` tries it again",
+                retryable=True,
+            ) from error
 
     def _in_place_of(self, replaced: Replaced, swap: PointerSwap, request: PublishRequest) -> PointerSwap:
         """The same step for the name of the table that is replaced, which changes places with the one built beside."""
@@ -181,6 +226,8 @@ class Publishing:
                 state=_UNTOUCHED,
                 next=f"somebody changed it: `retcon cancel {request.run}`, then plan again",
             )
+        if not request.slices:
+            return []
         scan = (
             table.newScan()
             .useSnapshot(request.table.head)
@@ -221,6 +268,16 @@ class Publishing:
             parser.write(metadata, operations.io().newOutputFile(new))
         snapshot = metadata.currentSnapshot()
         return PointerSwap(table=name, old_location=old, new_location=new, snapshot_id=snapshot.snapshotId())
+
+
+def _own_snapshots(table: Any, head: int, run: str) -> list[int]:
+    """A run's commits on its branch, from the head back to where it began."""
+    found: list[int] = []
+    at = table.snapshot(head)
+    while at is not None and at.summary().get("retcon.run") == run:
+        found.append(int(at.snapshotId()))
+        at = None if at.parentId() is None else table.snapshot(at.parentId())
+    return found
 
 
 def _location(table: Any) -> str:

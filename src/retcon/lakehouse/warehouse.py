@@ -38,6 +38,7 @@ class SparkWarehouse:
         self.duplicates = measuring.duplicates
         self.others_changed = measuring.others_changed
         self.differs_alone = measuring.differs_alone
+        self.carry_over = publishing.carry_over
         self.prepare_publish = publishing.prepare_publish
         self.prepare_rollback = publishing.prepare_rollback
 

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import Any, assert_never
 
-from sqlalchemy import Connection, Table, bindparam, delete, insert, update
+from sqlalchemy import Connection, Table, bindparam, delete, insert, select, update
 
 from retcon.core.gates import VALID, Verdict
 from retcon.core.plans import Plan, to_document
@@ -23,6 +23,7 @@ from retcon.core.runs import (
     PublishBegan,
     Published,
     PublishRefused,
+    Rebased,
     Resumed,
     RolledBack,
     Run,
@@ -86,6 +87,8 @@ def _project(connection: Connection, run: str, event: Event) -> None:
             _project_failed_wave(connection, run, event)
         case InputsJudged():
             _project_inputs(connection, run, event)
+        case Rebased():
+            _project_rebase(connection, run, event)
         case Judged():
             _project_judgement(connection, run, event)
         case GateOverridden():
@@ -187,13 +190,34 @@ def _project_staged_wave(connection: Connection, run: str, event: WaveStaged) ->
 
 
 def _project_failed_wave(connection: Connection, run: str, event: WaveFailed) -> None:
+    of_wave = WAVES.c.run_id == run, WAVES.c.model == event.model, WAVES.c.wave == event.wave
+    was_done = connection.scalar(select(WAVES.c.state).where(*of_wave)) == WaveState.DONE
     _update_wave(connection, run, event, state=WaveState.FAILED, error=event.error)
-    # It may have been staged before; what failed now has to be staged again.
-    connection.execute(
-        update(SLICES)
-        .where(SLICES.c.run_id == run, SLICES.c.model == event.model, SLICES.c.wave == event.wave)
-        .values(state=SliceState.PENDING, rows=None, bytes=None, files=None)
-    )
+    # It was staged before; what failed now has to be staged again. Of one that wasn't, some slices may have been kept.
+    if was_done:
+        connection.execute(
+            update(SLICES)
+            .where(SLICES.c.run_id == run, SLICES.c.model == event.model, SLICES.c.wave == event.wave)
+            .values(state=SliceState.PENDING, rows=None, bytes=None, files=None)
+        )
+
+
+def _project_rebase(connection: Connection, run: str, event: Rebased) -> None:
+    begun_anew = [opened.table for opened in event.tables if opened.rebase and opened.rebase.round == event.round]
+    # What is kept of them stands in one commit of the branch, not in those of its waves.
+    of_run = WAVES.c.run_id == run
+    connection.execute(update(WAVES).where(of_run, WAVES.c.model.in_(begun_anew)).values(snapshot_id=None))
+    unstaged = {"state": SliceState.PENDING, "rows": None, "bytes": None, "files": None}
+    for model, labels in event.slices.items():
+        _update_slices(connection, run, [{"of_model": model, "of_slice": label, **unstaged} for label in labels])
+        waves = select(SLICES.c.wave).where(
+            SLICES.c.run_id == run, SLICES.c.model == model, SLICES.c.state == SliceState.PENDING
+        )
+        connection.execute(
+            update(WAVES)
+            .where(of_run, WAVES.c.model == model, WAVES.c.wave.in_(waves))
+            .values(state=WaveState.PENDING, snapshot_id=None)
+        )
 
 
 def _project_inputs(connection: Connection, run: str, event: InputsJudged) -> None:

@@ -13,6 +13,7 @@ from retcon.core.plans import from_document
 from retcon.core.runs import (
     Consumed,
     PublishedSlice,
+    Rebase,
     RecordedEvent,
     RecordedSlice,
     RecordedVerdict,
@@ -255,9 +256,15 @@ def _run_of(row: Row[Any]) -> Run:
 
 
 def _table_of(opened: Mapping[str, Any]) -> RunTable:
-    # Runs of before tables could be built beside others say nothing of it.
-    replaces = opened.get("replaces")
-    return RunTable(**{**opened, "replaces": Replaced(**replaces) if replaces else None})
+    # Runs of before tables could be built beside others, or follow them, say nothing of it.
+    replaces, rebase = opened.get("replaces"), opened.get("rebase")
+    return RunTable(
+        **{
+            **opened,
+            "replaces": Replaced(**replaces) if replaces else None,
+            "rebase": Rebase(**{**rebase, "restaged": tuple(rebase["restaged"])}) if rebase else None,
+        }
+    )
 
 
 def _metrics(stored: Mapping[str, Sequence[str | None]]) -> dict[str, tuple[str | None, str | None]]:

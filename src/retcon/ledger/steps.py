@@ -19,6 +19,7 @@ from retcon.core.runs import (
     PublishBegan,
     Published,
     PublishRefused,
+    Rebased,
     RecordedVerdict,
     Resumed,
     RolledBack,
@@ -76,6 +77,9 @@ def state_after(run: Run, event: Event, verdicts: Sequence[RecordedVerdict]) -> 
             # Mostly it is refused while it is being prepared, before any intent to swap was recorded.
             _require_state(run, "sent back from publishing", RunState.PUBLISHING, RunState.PROVEN)
             to = RunState.PROVEN
+        case Rebased():
+            _require_state(run, "rebased", RunState.PUBLISHING, RunState.PROVEN)
+            to = RunState.STAGING
         case Published():
             # A publish id stands once.
             _require_state(run, "published", RunState.PUBLISHING)
@@ -100,7 +104,7 @@ def proof_lapses(state: RunState, event: Event) -> bool:
     """Does what was measured and judged so far, overrides included, no longer hold?"""
     if isinstance(event, WaveStaged | WaveFailed):
         return state is not RunState.STAGING
-    return isinstance(event, Resumed | ProvingBegan)
+    return isinstance(event, Resumed | ProvingBegan | Rebased)
 
 
 def overridden_by(event: GateOverridden, verdicts: Sequence[RecordedVerdict]) -> list[int]:
@@ -127,6 +131,8 @@ def _with_outcome(run: Run, event: Event, at: datetime) -> Run:
         case TablesOpened():
             tables = {opened.table: opened for opened in event.tables}
             return replace(run, tables=tables, pins=dict(event.pins), run_ts=event.run_ts)
+        case Rebased():
+            return replace(run, tables={opened.table: opened for opened in event.tables}, pins=dict(event.pins))
         case Judged():
             heads = _of_its_tables(run, event.heads)
             tables = {

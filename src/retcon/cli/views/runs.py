@@ -47,6 +47,7 @@ from retcon.flow.tell import Change, DiffReport, RunReport
 _FINDINGS = 3
 _WAVES = 20
 _APPLIED = 3
+_COMMITS = 3
 
 Consumers = Mapping[str, Consumer]
 
@@ -57,6 +58,7 @@ def applied_view(report: RunReport, diff: DiffReport | None, consumers: Consumer
     return stack(
         [
             title("Run", Text(run.id, style=STRONG), state_text(run.state)),
+            _rebases(report, zone),
             section("Verdicts", verdicts_table(report.verdicts)) if report.verdicts else None,
             _pruning(in_plan_order(report)),
             section("Change", totals_table(diff)) if diff is not None else None,
@@ -80,6 +82,7 @@ def run_view(report: RunReport, zone: Zone, *, all_slices: bool = False) -> Rend
             title("Run", Text(run.id, style=STRONG), state_text(run.state)),
             facts(_header(report, zone)),
             _tables(run) if run.tables else None,
+            _rebases(report, zone),
             section("Verdicts", verdicts_table(report.verdicts)) if report.verdicts else None,
             _waves(in_plan_order(report)),
             _pruning(in_plan_order(report)),
@@ -131,12 +134,29 @@ def _applied(report: RunReport, zone: Zone) -> Iterator[tuple[str, RenderableTyp
     for position, event in enumerate(report.applied[-_APPLIED:]):
         options = [f"until {event.body['until']}", f"{counted(event.body['max_active'], 'wave')} at once"]
         options += [f"override {gate}" for gate in event.body["overrides"]]
+        # Runs of before there was this choice say nothing of it.
+        options += [] if event.body.get("rebase", True) else ["no rebase"]
         versions = ", ".join(f"{part} {version}" for part, version in event.body["versions"].items())
         by = f"{event.who}, {zone.named(datetime.fromisoformat(event.at))}, with {versions}"
         yield "applied" if position == 0 else "", stack([Text(", ".join(options)), Text(by, style=QUIET)])
     conf = report.applied[-1].body["conf"] if report.applied else {}
     if conf:
         yield "spark.conf", Text(parameters_text(conf), style=QUIET)
+
+
+def _rebases(report: RunReport, zone: Zone) -> RenderableType | None:
+    """What others wrote while the run was under way, and what was staged anew for it."""
+    lines: list[Text] = []
+    for each in report.rebases:
+        lines.append(Text(zone.named(datetime.fromisoformat(each.at)), style=QUIET))
+        for written, commits in each.commits.items():
+            told = ", ".join(commits[:_COMMITS]) + (f" and {len(commits) - _COMMITS} more" * (len(commits) > _COMMITS))
+            lines.append(Text(f"{written}: {told}"))
+        lines += [Text(f"{model}: {slices.text} staged anew") for model, slices in each.slices.items()]
+        for model, slices in each.replaced.items():
+            text = f"{model}: in {slices.text}, rows of others are replaced that come from none of its inputs"
+            lines.append(Text(text, style=WARN))
+    return section("Others wrote meanwhile", stack(lines)) if lines else None
 
 
 def _ways_back(report: RunReport, zone: Zone) -> Iterator[tuple[str, RenderableType]]:
