@@ -20,6 +20,7 @@ from retcon.core.runs import (
     Published,
     PublishRefused,
     Resumed,
+    RollbackBegan,
     RolledBack,
     RunState,
     StagingDone,
@@ -47,7 +48,7 @@ TAKEN: dict[RunState, dict[str, RunState]] = {
     S.PROVEN: {**STAGES, **PROVES, **ENDS, "publish began": S.PUBLISHING, "publish refused": S.PROVEN},
     S.FAILED: {**STAGES, **PROVES, **ENDS, "overridden": S.PROVEN},
     S.PUBLISHING: {**STAGES, "publish began": S.PUBLISHING, "publish refused": S.PROVEN, "published": S.PUBLISHED},
-    S.PUBLISHED: {"rolled back": S.ROLLED_BACK},
+    S.PUBLISHED: {"rollback began": S.PUBLISHED, "rolled back": S.ROLLED_BACK},
     S.PAUSED: {
         **ENDS,
         **PROVES,
@@ -76,6 +77,7 @@ def event_named(name: str, plan: Plan) -> Event:
         "publish refused": PublishRefused,
         "paused": Paused,
         "cancelled": Cancelled,
+        "rollback began": RollbackBegan,
     }
     match name:
         case "failed":

@@ -342,7 +342,12 @@ def _counts(pair: Change) -> Json:
 def undone_result(undone: Undone) -> Json:
     stale = [{"model": model, "slices": slices, "run": run} for model, slices, run in undone.stale]
     tables = [_table(undone.run, model) for model in undone.run.tables]
-    return {**_run(undone.run), "tables": tables, "stale": stale, "columns_kept": list(undone.run.added_columns)}
+    ways = [
+        {"table": undo.table, "way": undo.way.value, "later": [str(landing.snapshot_id) for landing in undo.later]}
+        for undo in undone.ways
+    ]
+    kept = list(undone.run.added_columns)
+    return {**_run(undone.run), "tables": tables, "ways": ways, "stale": stale, "columns_kept": kept}
 
 
 def cancelled_result(run: Run) -> Json:

@@ -19,8 +19,9 @@ _VERBS = {
     "stage": ("staging", "staged"),
     "prove": ("proving", "proven"),
     "publish": ("publishing", "published"),
+    "copy": ("copying back", "copied back"),
 }
-_UNITS = {"stage": "slice"}
+_UNITS = {"stage": "slice", "copy": "slice"}
 _BAR = 24
 _EVERY = 5.0
 """Seconds between two plain lines of one step."""

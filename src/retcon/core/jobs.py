@@ -127,4 +127,22 @@ class PublishRequest:
     table: RunTable
     slices: SliceSet
     branch: str
-    tag: str
+    tag: str | None
+    """By which what main showed until now stays readable."""
+    mark: str = "retcon.run"
+    """The property of the snapshot's summary that names the run."""
+    drops_branch: bool = False
+    """The branch goes in the same step; its files are main's then."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class UndoRequest:
+    """One table's share of a rollback that needs no new files."""
+
+    run: str
+    table: RunTable
+    slices: SliceSet
+    seen: int | None
+    """The snapshot of main that was looked at: a later one is a conflict."""
+    before: int | None
+    """What main showed before the publish; None: the slices are emptied."""

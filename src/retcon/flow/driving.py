@@ -44,7 +44,7 @@ def _taken(run: Run, context: Context, seconds: float) -> int:
             f"run {run.id} is being run by {by.driver if by is not None else 'another process'}",
             state="nothing was done by this process",
             next=f"let it finish (`retcon status` tells how far it is); if that process is no more, its turn ends "
-            f"{seconds:.0f} seconds after its last sign of life: `retcon apply {run.id}` again then",
+            f"{seconds:.0f} seconds after its last sign of life: try again then",
         )
     return token
 

@@ -28,6 +28,7 @@ class SourceTables:
         self._catalog = catalog
         self._sources = sources
         self.commits_after = catalog.commits_after
+        self.aftermath = catalog.aftermath
         self.head = catalog.head
         self.staged = catalog.staged
         self.find_wave = catalog.find_wave

@@ -10,10 +10,10 @@ from typing import Any
 
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
-from pyiceberg.manifest import DataFile, ManifestEntry, ManifestEntryStatus, ManifestFile
+from pyiceberg.manifest import DataFile, ManifestEntryStatus, ManifestFile
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
-from pyiceberg.table.snapshots import Operation, Snapshot
+from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.transforms import (
     BucketTransform,
 )
@@ -34,8 +34,18 @@ from retcon.core.jobs import StagedCommits, StagedWave, WaveTarget
 from retcon.core.projects import Catalog
 from retcon.core.runs import StagedSlice
 from retcon.core.slices import Cut, SliceSet
-from retcon.core.tables import Changed, Column, PartitionField, SchemaVersion, TableContents, TableFacts, TableFile
+from retcon.core.tables import (
+    Aftermath,
+    Changed,
+    Column,
+    PartitionField,
+    SchemaVersion,
+    TableContents,
+    TableFacts,
+    TableFile,
+)
 from retcon.errors import Fault, Refused
+from retcon.lakehouse.snapshots import back_to, changed_by, landing_of, own_entries, run_of
 from retcon.lakehouse.spans import Spans
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -173,20 +183,13 @@ class IcebergMetadata:
         if table is None or until is None:
             return None
         spans = Spans(table, time, grain)
-        ordinals: set[int] = set()
-        everything = False
-        for snapshot in _back_to(table, until, since):
+        commits: list[Changed] = []
+        for snapshot in back_to(table, until, since):
             if snapshot is None:
                 return None
-            if snapshot.summary is not None and snapshot.summary.operation == Operation.REPLACE:
-                continue
-            for entry in _own_entries(table, snapshot):
-                file = spans.file(entry.data_file)
-                if file.first is None or file.last is None:
-                    everything = True
-                else:
-                    ordinals.update(range(file.first, file.last + 1))
-        return Changed(slices=SliceSet.of(grain, ordinals), everything=everything)
+            commits.append(changed_by(table, snapshot, spans))
+        ordinals = (ordinal for commit in commits for ordinal in commit.slices.ordinals)
+        return Changed(slices=SliceSet.of(grain, ordinals), everything=any(commit.everything for commit in commits))
 
     def buckets_of(self, name: str, column: str, number: int, texts: Sequence[str]) -> frozenset[int] | None:
         """The buckets of these values of a column, as text; None where only Spark could read them."""
@@ -211,16 +214,38 @@ class IcebergMetadata:
         if table is None or current is None or current == snapshot_id:
             return []
         found: list[str] = []
-        for snapshot in _back_to(table, current, snapshot_id):
+        for snapshot in back_to(table, current, snapshot_id):
             if snapshot is None:
                 found.append("older commits, already expired")
                 break
             summary = snapshot.summary
             operation = summary.operation.value if summary is not None else "commit"
-            run = _run_of(snapshot)
+            run = run_of(snapshot)
             by = f" by run {run}" if run else ""
             found.append(f"snapshot {snapshot.snapshot_id} ({operation}{by})")
         return found
+
+    def aftermath(self, name: str, *, published: int, tag: str, time: str | None, grain: Cut) -> Aftermath | None:
+        """What became of a table since this snapshot of it was published, and what it was before."""
+        table = self._load(name)
+        if table is None:
+            return None
+        metadata = table.metadata
+        own = metadata.snapshot_by_id(published)
+        kept = metadata.refs.get(tag)
+        # Once the publish itself has expired, the tag from before it tells.
+        before = own.parent_snapshot_id if own is not None else kept.snapshot_id if kept is not None else None
+        version = metadata.snapshot_by_id(before) if before is not None else None
+        is_nothing = own is not None and before is None
+        current = metadata.current_snapshot_id
+        line = list(back_to(table, current, published)) if current is not None else [None]
+        spans = Spans(table, time, grain)
+        return Aftermath(
+            current=current,
+            before=before,
+            columns_before=() if is_nothing else None if version is None else _columns(_schema_of(table, version)),
+            landings=None if None in line else tuple(landing_of(table, each, spans) for each in line if each),
+        )
 
     def head(self, name: str, branch: str) -> int | None:
         """The snapshot that a branch points to."""
@@ -234,11 +259,11 @@ class IcebergMetadata:
         ref = table.metadata.refs.get(branch) if table is not None else None
         if table is None or ref is None:
             return None
-        found = list(_back_to(table, ref.snapshot_id, since))
+        found = list(back_to(table, ref.snapshot_id, since))
         commits = [snapshot for snapshot in found if snapshot is not None]
         if since is None and commits and _is_empty_beginning(commits[-1]):
             commits.pop()
-        runs = {snapshot.snapshot_id: _run_of(snapshot) for snapshot in commits}
+        runs = {snapshot.snapshot_id: run_of(snapshot) for snapshot in commits}
         return StagedCommits(head=ref.snapshot_id, runs=runs, reaches_base=None not in found)
 
     def find_wave(self, target: WaveTarget, slices: SliceSet, by: str | None) -> StagedWave | None:
@@ -249,7 +274,7 @@ class IcebergMetadata:
         if table is None or ref is None:
             return None
         marks = {"retcon.run": target.run, "retcon.wave": str(target.wave), "retcon.slices": slices.text}
-        for snapshot in _back_to(table, ref.snapshot_id, None):
+        for snapshot in back_to(table, ref.snapshot_id, None):
             if snapshot is None or snapshot.summary is None:
                 return None
             properties = snapshot.summary.additional_properties
@@ -369,7 +394,7 @@ def _added(table: Table, snapshot: Snapshot, slices: SliceSet, by: str | None) -
     """Rows, bytes and files that a snapshot added, for each of the slices: those without any are there too."""
     spans = Spans(table, by, slices.grain)
     files: dict[int, list[TableFile]] = {ordinal: [] for ordinal in slices.ordinals}
-    for entry in _own_entries(table, snapshot):
+    for entry in own_entries(table, snapshot):
         if entry.status == ManifestEntryStatus.ADDED:
             file = spans.file(entry.data_file)
             if len(file.slices) != 1 or file.slices[0] not in files:
@@ -391,16 +416,6 @@ def _added(table: Table, snapshot: Snapshot, slices: SliceSet, by: str | None) -
     )
 
 
-def _own_entries(table: Table, snapshot: Snapshot) -> Iterator[ManifestEntry]:
-    """The files that this snapshot added or deleted."""
-    for manifest in snapshot.manifests(table.io):
-        if manifest.added_snapshot_id != snapshot.snapshot_id:
-            continue
-        for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=False):
-            if entry.snapshot_id == snapshot.snapshot_id and entry.status != ManifestEntryStatus.EXISTING:
-                yield entry
-
-
 def _history(table: Table) -> tuple[tuple[datetime, int], ...]:
     """Main's snapshots since when, oldest first; where one has expired, nothing before it is known for certain."""
     known: list[tuple[datetime, int]] = []
@@ -409,20 +424,6 @@ def _history(table: Table) -> tuple[tuple[datetime, int], ...]:
             break
         known.append((_EPOCH + timedelta(milliseconds=entry.timestamp_ms), entry.snapshot_id))
     return tuple(reversed(known))
-
-
-def _back_to(table: Table, newest: int, oldest: int | None) -> Iterator[Snapshot | None]:
-    """Snapshots from the newest back to (without) the oldest; a final None where the chain breaks before it."""
-    at: int | None = newest
-    while at is not None and at != oldest:
-        snapshot = table.metadata.snapshot_by_id(at)
-        if snapshot is None:
-            yield None
-            return
-        yield snapshot
-        at = snapshot.parent_snapshot_id
-    if at != oldest:
-        yield None
 
 
 def _slices_of(grain: Cut, files: Iterable[TableFile]) -> SliceSet:
@@ -438,6 +439,11 @@ def _partitioning_text(table: Table, spec_id: int) -> str:
 def _sort_text(table: Table) -> str:
     schema = table.schema()
     return ", ".join(f"{schema.find_column_name(f.source_id) or '?'} {f.direction}" for f in table.sort_order().fields)
+
+
+def _schema_of(table: Table, snapshot: Snapshot) -> Schema:
+    """The schema that a snapshot is read with; those of old tables don't say."""
+    return table.schema() if snapshot.schema_id is None else table.schemas()[snapshot.schema_id]
 
 
 def _columns(schema: Schema) -> tuple[Column, ...]:
@@ -465,13 +471,13 @@ def _versions(table: Table) -> tuple[SchemaVersion, ...]:
         version = SchemaVersion(
             snapshot_id=snapshot.snapshot_id,
             at=datetime.fromtimestamp(snapshot.timestamp_ms / 1000, UTC),
-            run=_run_of(snapshot),
+            run=run_of(snapshot),
             columns=_columns(schemas[schema_id]),
             is_oldest_kept=at is not None and not found,
         )
         found.append((schema_id, version))
     if not found or found[-1][0] != metadata.current_schema_id:
-        writers = (_run_of(s) for s in metadata.snapshots if s.schema_id == metadata.current_schema_id)
+        writers = (run_of(s) for s in metadata.snapshots if s.schema_id == metadata.current_schema_id)
         run = next((run for run in writers if run), None)
         version = SchemaVersion(snapshot_id=None, at=None, run=run, columns=_columns(table.schema()))
         found.append((None, version))
@@ -482,10 +488,6 @@ def _is_empty_beginning(snapshot: Snapshot) -> bool:
     """Iceberg makes one where a branch is opened on a table without snapshots."""
     added = None if snapshot.summary is None else snapshot.summary.additional_properties.get("added-data-files")
     return snapshot.parent_snapshot_id is None and not int(added or 0)
-
-
-def _run_of(snapshot: Snapshot) -> str | None:
-    return snapshot.summary.additional_properties.get("retcon.run") if snapshot.summary is not None else None
 
 
 def spark_type(kind: IcebergType) -> str:

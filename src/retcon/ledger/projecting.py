@@ -24,6 +24,7 @@ from retcon.core.runs import (
     Published,
     PublishRefused,
     Resumed,
+    RollbackBegan,
     RolledBack,
     Run,
     RunOpened,
@@ -103,6 +104,7 @@ def _project(connection: Connection, run: str, event: Event) -> None:
             | Paused()
             | Resumed()
             | Cancelled()
+            | RollbackBegan()
             | RolledBack()
         ):
             pass

@@ -21,6 +21,7 @@ from retcon.core.runs import (
     PublishRefused,
     RecordedVerdict,
     Resumed,
+    RollbackBegan,
     RolledBack,
     Run,
     RunOpened,
@@ -87,6 +88,9 @@ def state_after(run: Run, event: Event, verdicts: Sequence[RecordedVerdict]) -> 
             to = event.to
         case Cancelled():
             to = RunState.CANCELLED
+        case RollbackBegan():
+            _require_state(run, "rolled back", RunState.PUBLISHED)
+            to = run.state
         case RolledBack():
             _require_state(run, "rolled back", RunState.PUBLISHED)
             to = RunState.ROLLED_BACK
