@@ -19,9 +19,11 @@ from retcon.core.models import Input, Model, Reach, reach_text
 from retcon.core.plans import Plan, to_document
 from retcon.core.promises import promise_of
 from retcon.core.runs import RecordedVerdict, RecordedWave, Run
+from retcon.core.sweeping import Leftover
 from retcon.errors import ProjectInvalid, RetconError
 from retcon.flow.adopt import Adopted
 from retcon.flow.rollback import Undone
+from retcon.flow.sweep import Swept
 from retcon.flow.tell import (
     Change,
     DiffReport,
@@ -352,6 +354,25 @@ def undone_result(undone: Undone) -> Json:
 
 def cancelled_result(run: Run) -> Json:
     return {**_run(run), "columns_kept": list(run.added_columns)}
+
+
+def swept_result(swept: Swept) -> Json:
+    return {
+        "dry_run": swept.is_dry,
+        "dropped": [_leftover(each) for each in swept.dropped],
+        "kept": [_leftover(each) for each in swept.kept],
+    }
+
+
+def _leftover(left: Leftover) -> Json:
+    return {
+        "table": left.table,
+        "name": left.name,
+        "kind": left.kind.value,
+        "run": left.run,
+        "why": left.why,
+        "until": _moment(left.until),
+    }
 
 
 def status_result(report: Sequence[ModelStatus]) -> Json:

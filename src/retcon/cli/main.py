@@ -28,6 +28,7 @@ COMMANDS = (
     "diff",
     "rollback",
     "cancel",
+    "sweep",
     "adopt",
     "status",
     "history",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
@@ -41,6 +41,7 @@ from retcon.core.runs import (
     Tally,
 )
 from retcon.core.slices import Cut, Slice, SliceSet
+from retcon.core.sweeping import TableRefs
 from retcon.core.tables import Aftermath, Changed, Column, TableContents, TableFacts
 from retcon.core.validity import Validity, WindowCounts
 from retcon.errors import Problem
@@ -64,6 +65,9 @@ class Tables(Protocol):
     def find_wave(self, target: WaveTarget, slices: SliceSet, by: str | None) -> StagedWave | None: ...
     def drop_branch(self, name: str, branch: str) -> bool: ...
     def drop_unwritten(self, name: str, uuid: str) -> bool: ...
+    def refs(self, name: str) -> TableRefs | None: ...
+    def drop_refs(self, seen: TableRefs, names: Collection[str]) -> None: ...
+    def drop_version(self, name: str, uuid: str, snapshot_id: int | None) -> bool: ...
 
 
 class Sql(Protocol):

@@ -34,6 +34,9 @@ class SourceTables:
         self.find_wave = catalog.find_wave
         self.drop_branch = catalog.drop_branch
         self.drop_unwritten = catalog.drop_unwritten
+        self.refs = catalog.refs
+        self.drop_refs = catalog.drop_refs
+        self.drop_version = catalog.drop_version
         self.close = catalog.close
 
     def names(self) -> tuple[str, ...]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,7 @@ from retcon.core.jobs import StagedCommits, StagedWave, WaveTarget
 from retcon.core.projects import Catalog
 from retcon.core.runs import StagedSlice
 from retcon.core.slices import Cut, SliceSet
+from retcon.core.sweeping import TableRefs
 from retcon.core.tables import (
     Aftermath,
     Changed,
@@ -45,7 +47,7 @@ from retcon.core.tables import (
     TableFile,
 )
 from retcon.errors import Fault, Refused
-from retcon.lakehouse.snapshots import back_to, changed_by, landing_of, own_entries, run_of
+from retcon.lakehouse.snapshots import back_to, changed_by, drop_refs, landing_of, own_entries, refs_of, run_of
 from retcon.lakehouse.spans import Spans
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -300,6 +302,36 @@ class IcebergMetadata:
         if table.metadata.refs:
             return False
         catalog.drop_table(name)
+        return True
+
+    def refs(self, name: str) -> TableRefs | None:
+        """The table's branches and tags; None where there is no such table."""
+        table = self._load(name)
+        return None if table is None else refs_of(table, name)
+
+    def drop_refs(self, seen: TableRefs, names: Collection[str]) -> None:
+        """Branches and tags of a table, and the snapshots that only they lead to; a conflict where one of its refs
+        isn't as it was seen. No file is deleted.
+        """
+        table = self._load(seen.table)
+        if table is not None:
+            drop_refs(table, seen, names)
+
+    def drop_version(self, name: str, uuid: str, snapshot_id: int | None) -> bool:
+        """Drop an old version of a table that is a table of its own, with its files; the same one still, as it was."""
+        table = self._load(name)
+        catalog = self._catalog()
+        if table is None or catalog is None:
+            return False
+        if (str(table.metadata.table_uuid), table.metadata.current_snapshot_id) != (uuid, snapshot_id):
+            return False
+        # Some tables don't own their files, and say so.
+        if table.properties.get("gc.enabled", "true").lower() == "false":
+            catalog.drop_table(name)
+        else:
+            # Out of the catalog first: what can't be deleted then is no table's any more.
+            with suppress(OSError):
+                catalog.purge_table(name)
         return True
 
     def close(self) -> None:
