@@ -22,6 +22,7 @@ from retcon.core.runs import (
     Published,
     PublishRefused,
     Resumed,
+    RollbackBegan,
     RolledBack,
     RunOpened,
     RunState,
@@ -318,6 +319,7 @@ def _lead_up_to(kind: type[Event], driver: Driver) -> None:
         PublishBegan: lambda: (driver.stage(), driver.prove()),
         PublishRefused: driver.begin_publish,
         Published: driver.begin_publish,
+        RollbackBegan: lambda: (driver.begin_publish(), driver.publish()),
         RolledBack: lambda: (driver.begin_publish(), driver.publish()),
         Resumed: lambda: driver.tell(Paused(why="lunch")),
     }

@@ -47,10 +47,9 @@ from retcon.core.tables import (
     TableFile,
 )
 from retcon.errors import Fault, Refused
-from retcon.lakehouse.snapshots import back_to, changed_by, drop_refs, landing_of, own_entries, refs_of, run_of
+from retcon.lakehouse.snapshots import EPOCH, back_to, changed_by, drop_refs, landing_of, own_entries, refs_of, run_of
 from retcon.lakehouse.spans import Spans
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _SPARK_NAMES = {"long": "bigint", "timestamptz": "timestamp", "timestamp": "timestamp_ntz", "uuid": "string"}
 
 
@@ -454,7 +453,7 @@ def _history(table: Table) -> tuple[tuple[datetime, int], ...]:
     for entry in reversed(table.metadata.snapshot_log):
         if table.metadata.snapshot_by_id(entry.snapshot_id) is None:
             break
-        known.append((_EPOCH + timedelta(milliseconds=entry.timestamp_ms), entry.snapshot_id))
+        known.append((EPOCH + timedelta(milliseconds=entry.timestamp_ms), entry.snapshot_id))
     return tuple(reversed(known))
 
 
