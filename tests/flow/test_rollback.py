@@ -103,7 +103,7 @@ def test_what_landed_on_the_same_slices_refuses_it_and_is_listed(workshop: Works
     marks = {"retcon__run": by} if by else {}
     later = workshop.lake.append("mart.a", "2026-01-04", "2026-01-19", **marks)
     before = location(workshop)
-    with pytest.raises(Conflict, match="something landed on the slices of run") as conflict:
+    with pytest.raises(Conflict, match="something landed after run") as conflict:
         undo(workshop, run)
     named = f"(append by run {by})" if by else "(append)"
     assert conflict.value.message.endswith(f"mart.a: snapshot {later} {named}: 2026-01-04")

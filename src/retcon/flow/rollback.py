@@ -222,7 +222,7 @@ def require_possible(run: Run, reason: str, project: Project, tables: Tables, no
     if any(way.is_conflict for way in blocked.values()):
         listed = "; ".join(f"{name}: {way.why}" for name, way in blocked.items())
         raise Conflict(
-            f"something landed on the slices of run {run.id} after its publish: {listed}",
+            f"something landed after run {run.id} was published, and would be lost: {listed}",
             state=_NOTHING,
             next="roll back the later run first, or plan a new correction over the same range",
         )
