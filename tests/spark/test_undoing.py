@@ -135,3 +135,62 @@ def test_a_commit_to_the_same_slices_refuses_it_and_is_named(shop: Shop) -> None
     assert shop.sql(f"SELECT snapshot_id FROM {ORDERS}.refs WHERE name = 'main'") != [(head,)]
     shop.rollback(run)
     assert shop.production(ORDERS) != wrong
+
+
+CLICKS = """\
+/* retcon
+slices: {by: at, every: hour}
+inputs: {raw.clicks: {time: at}}
+*/
+SELECT at, who, tags, score FROM raw.clicks
+"""
+PEOPLE = """\
+/* retcon
+slices: {by: customer, buckets: 4}
+inputs: {raw.orders: {key: customer}}
+*/
+SELECT customer, count(*) AS orders FROM raw.orders GROUP BY customer
+"""
+TOTAL = """\
+/* retcon
+inputs: {raw.orders: {}}
+*/
+SELECT count(*) AS orders FROM raw.orders
+"""
+
+
+def test_hours_buckets_and_whole_tables_go_back_around_others(shop: Shop) -> None:
+    shop.remove(ORDERS, REVENUE)
+    shop.open_doors()
+    shop.sql("CREATE TABLE raw.clicks (at TIMESTAMP, who STRUCT<name: STRING>, tags ARRAY<STRING>, score DOUBLE)")
+    shop.sql(
+        "INSERT INTO raw.clicks SELECT TIMESTAMP '2026-01-01 00:30:00 UTC' + make_dt_interval(0, CAST(id % 6 AS INT)), "
+        "named_struct('name', concat('n', id)), array('x', NULL), id / 7 FROM range(60)"
+    )
+    for name, text in {"mart.clicks": CLICKS, "mart.people": PEOPLE, "mart.total": TOTAL}.items():
+        shop.write(name, text)
+    shop.backfill("mart.clicks", start="2026-01-01T00", end="2026-01-01T05")
+    shop.backfill("mart.people", "mart.total", dates=False)
+    before = {name: shop.production(name) for name in ("mart.clicks", "mart.people", "mart.total")}
+    shop.edit("mart.clicks", "score FROM", "score * 2 AS score FROM")
+    for name in ("mart.people", "mart.total"):
+        shop.edit(name, "count(*)", "count(*) * 2")
+    hours = shop.backfill("mart.clicks", start="2026-01-01T02", end="2026-01-01T03")
+    bucket = shop.backfill("mart.people", dates=False, keys=shop.workspace.listed_keys("customer=c3").keys)
+    whole = shop.backfill("mart.total", dates=False)
+    assert all(shop.production(name) != rows for name, rows in before.items())
+
+    late = (
+        "SELECT CAST(concat('z', id) AS STRING) AS customer, 1L FROM range(99) "
+        "WHERE system.bucket(4, concat('z', id)) != system.bucket(4, 'c3') LIMIT 1"
+    )
+    shop.sql(f"INSERT INTO mart.people {late}")
+    shop.sql("INSERT INTO mart.clicks VALUES (TIMESTAMP '2026-01-01 04:59:59 UTC', NULL, NULL, 1)")
+    shop.sql("CALL lake.system.rewrite_data_files(table => 'mart.total', options => map('rewrite-all', 'true'))")
+    for run in (hours, bucket, whole):
+        (undo,) = shop.rollback(run).ways
+        assert (undo.way, len(undo.later)) == (Way.COPIED, 1)
+    assert shop.rows("SELECT * FROM mart.clicks WHERE who IS NOT NULL") == before["mart.clicks"]
+    assert shop.rows("SELECT * FROM mart.people WHERE customer NOT LIKE 'z%'") == before["mart.people"]
+    assert shop.production("mart.total") == before["mart.total"]
+    assert shop.sql("SELECT (SELECT count(*) FROM mart.clicks), (SELECT count(*) FROM mart.people)") == [(61, 6)]
