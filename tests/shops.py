@@ -209,8 +209,8 @@ class Shop:
         """Plan and apply in one go."""
         return self.apply(self.plan(*select, **ask))
 
-    def rollback(self, run: Run, reason: str = "a test") -> Undone:
-        return roll_back(self.workspace.ledger.run(run.id) or run, reason, self.context())
+    def rollback(self, run: Run, reason: str = "a test", **context: Any) -> Undone:
+        return roll_back(self.workspace.ledger.run(run.id) or run, reason, self.context(**context))
 
     def cancel(self, run: Run) -> Run:
         w = self.workspace

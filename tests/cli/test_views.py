@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console, RenderableType
 
 from retcon.cli.figures import Zone
-from retcon.cli.json_output import cancelled_result
+from retcon.cli.json_output import cancelled_result, undone_result
 from retcon.cli.main import run
 from retcon.cli.views.diffs import diff_view
 from retcon.cli.views.endings import cancelled_view, undone_view
@@ -20,6 +20,9 @@ from retcon.cli.views.plans import guarantee, plan_view
 from retcon.core.evolution import AddColumn
 from retcon.core.plans import Beside, Outside
 from retcon.core.runs import Replaced, RunState
+from retcon.core.slices import Grain, SliceSet
+from retcon.core.tables import Changed, Landing
+from retcon.core.undoing import Undo, Way
 from retcon.flow.rollback import Undone
 from retcon.flow.tell import DiffReport
 from retcon.wiring import Workspace
@@ -41,7 +44,7 @@ def test_columns_that_were_added_for_a_run_are_told_to_stay(recorded: Records) -
     first, *rest = run.plan.models
     changed = replace(first, changes=(AddColumn(column="tax", type=None),))
     run = replace(run, plan=replace(run.plan, models=(changed, *rest)))
-    for view in (cancelled_view(run), undone_view(Undone(run=run, stale=()))):
+    for view in (cancelled_view(run), undone_view(Undone(run=run, stale=(), ways=()))):
         assert f"columns that were added for it stay, as NULL: {first.name}.tax" in drawn(view)
     assert cancelled_result(run)["columns_kept"] == [f"{first.name}.tax"]
     assert "stay, as NULL" not in drawn(cancelled_view(replace(run, tables={})))
@@ -60,24 +63,37 @@ def test_a_table_that_was_built_beside_is_told_of_by_name(recorded: Records) -> 
         tables={**run.tables, first.name: table},
         state=RunState.ROLLED_BACK,
     )
-    text = drawn(undone_view(Undone(run=run, stale=())))
+    text = drawn(undone_view(Undone(run=run, stale=(), ways=())))
     assert f"{first.name}: what was undone stays as {name}" in text
     assert "stay, as NULL" not in text
-    assert f"{rest[0].name}: had no history before" in text
 
 
 def test_a_rollback_lists_who_stands_on_what_was_undone(recorded: Records) -> None:
     undone = recorded().stage().prove().publish().roll_back().run
-    text = drawn(undone_view(Undone(run=undone, stale=(("mart.later", "2026-01-02..2026-01-04", "the_later_run"),))))
+    stale = (("mart.later", "2026-01-02..2026-01-04", "the_later_run"),)
+    text = drawn(undone_view(Undone(run=undone, stale=stale, ways=())))
     assert "rolled back" in text
     assert f"{ORDERS}, {REVENUE}: as before the publish" in text
     assert "mart.later  2026-01-02..2026-01-04  the_later_run" in text
-    assert "no later publish" in drawn(undone_view(Undone(run=undone, stale=())))
+    assert "no later publish" in drawn(undone_view(Undone(run=undone, stale=(), ways=())))
 
 
-def test_a_rollback_of_a_first_publish_leaves_tables_without_rows(recorded: Records) -> None:
+def test_a_rollback_tells_which_way_each_table_went(recorded: Records) -> None:
     undone = recorded().stage(base=None).prove(base=False).publish().roll_back().run
-    assert "had no history before, so it is there without rows" in drawn(undone_view(Undone(run=undone, stale=())))
+    later = tuple(
+        Landing(snapshot_id=n, operation="append", changed=Changed(slices=SliceSet(Grain.DAY))) for n in (8, 9)
+    )
+    ways = (
+        Undo(table=ORDERS, way=Way.EMPTIED, seen=7, before=None),
+        Undo(table=REVENUE, way=Way.COPIED, seen=9, before=5, later=later),
+    )
+    text = drawn(undone_view(Undone(run=undone, stale=(), ways=ways)))
+    assert f"{ORDERS}: had no history before: it is there without rows" in text
+    assert f"{REVENUE}: old slices copied as new files around 2 later commits, which stay" in " ".join(text.split())
+    assert undone_result(Undone(run=undone, stale=(), ways=ways))["ways"] == [
+        {"table": ORDERS, "way": "emptied", "later": []},
+        {"table": REVENUE, "way": "copied", "later": ["8", "9"]},
+    ]
 
 
 def test_a_plan_tells_what_it_leaves_outside_and_why_slices_run_alone(shop: Path, planned: Plans) -> None:

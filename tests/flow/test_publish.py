@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import shutil
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
-from retcon.core.jobs import PublishRequest
+from retcon.core.jobs import PublishRequest, UndoRequest
 from retcon.core.plans import Plan
 from retcon.core.runs import (
     Pointer,
@@ -43,18 +44,38 @@ class Swaps:
         self._workshop = workshop
         self._meanwhile = meanwhile
         self.prepared = 0
+        self.requests: list[PublishRequest | UndoRequest] = []
 
     def prepare_publish(self, request: PublishRequest) -> PointerSwap:
-        table = self._workshop.lake.table(request.table.table)
-        old, snapshot = table.metadata_location, table.metadata.current_snapshot_id
-        self.prepared += 1
-        new = old.replace(".metadata.json", f"-{request.run}-{self.prepared}.metadata.json")
-        shutil.copy(old, new)
-        self._meanwhile(self.prepared)
-        assert snapshot is not None
-        return PointerSwap(table=request.table.table, old_location=old, new_location=new, snapshot_id=snapshot)
+        """One more snapshot, of the same files."""
+        return self._prepared(request, request.mark)
 
-    prepare_rollback = prepare_publish
+    def prepare_rollback(self, request: UndoRequest) -> PointerSwap:
+        return self._prepared(request, "retcon.rollback")
+
+    def _prepared(self, request: PublishRequest | UndoRequest, mark: str) -> PointerSwap:
+        table = self._workshop.lake.table(request.table.table)
+        old = table.metadata_location
+        self.prepared += 1
+        self.requests.append(request)
+        new = old.replace(".metadata.json", f"-{request.run}-{self.prepared}.metadata.json")
+        metadata = json.loads(Path(old).read_text())
+        snapshot = uuid4().int >> 66
+        current = next(s for s in metadata["snapshots"] if s["snapshot-id"] == metadata["current-snapshot-id"])
+        metadata["last-sequence-number"] += 1
+        metadata["snapshots"].append(
+            current
+            | {
+                "snapshot-id": snapshot,
+                "parent-snapshot-id": current["snapshot-id"],
+                "sequence-number": metadata["last-sequence-number"],
+                "summary": {"operation": "overwrite", mark: request.run},
+            }
+        )
+        metadata["current-snapshot-id"] = metadata["refs"]["main"]["snapshot-id"] = snapshot
+        Path(new).write_text(json.dumps(metadata))
+        self._meanwhile(self.prepared)
+        return PointerSwap(table=request.table.table, old_location=old, new_location=new, snapshot_id=snapshot)
 
 
 class Exchanges(Swaps):
@@ -71,7 +92,7 @@ class Exchanges(Swaps):
             beside=Pointer(table=request.table.written, location=built.metadata_location),
         )
 
-    prepare_rollback = prepare_publish
+    prepare_rollback = prepare_publish  # type: ignore[assignment] # the same step, back
 
 
 @pytest.fixture
@@ -333,17 +354,6 @@ def test_a_rollback_needs_a_reason_a_publish_and_time(workshop: Workshop) -> Non
     assert ended is not None
     with pytest.raises(Refused, match="is rolled back: there is no publish to roll back"):
         undo(workshop, ended)
-
-
-def test_a_rollback_is_refused_with_the_list_where_something_landed_later(workshop: Workshop) -> None:
-    run = published(workshop)
-    later = workshop.lake.append("mart.a", "2026-01-19", retcon__run="20260122_other_x1y2")
-    before = location(workshop)
-    with pytest.raises(Conflict, match="something landed after run") as conflict:
-        undo(workshop, run)
-    assert f"mart.a: snapshot {later} (append by run 20260122_other_x1y2)" in conflict.value.message
-    assert conflict.value.state == "nothing was rolled back"
-    assert location(workshop) == before
 
 
 # ── cancel ────────────────────────────────────────────────────────────────────────────────────────────────────────

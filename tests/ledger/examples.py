@@ -28,6 +28,7 @@ from retcon.core.runs import (
     Rebase,
     Rebased,
     Resumed,
+    RollbackBegan,
     RolledBack,
     Run,
     RunOpened,
@@ -238,6 +239,9 @@ def an_event(kind: type[Event], plan: Plan) -> Event:
         Paused: Paused(why="Ctrl-C"),
         Resumed: Resumed(to=RunState.STAGING),
         Cancelled: Cancelled(reason="not needed"),
+        RollbackBegan: RollbackBegan(
+            reason="wrong after all", ways={FCT: "moved back"}, locations={FCT: "00003-c.metadata.json"}
+        ),
         RolledBack: RolledBack(reason="wrong after all", snapshots={FCT: 302}),
     }
     return examples[kind]

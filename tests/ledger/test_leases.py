@@ -7,7 +7,7 @@ import time
 import pytest
 
 from retcon.core.leases import Driver, StopRequest
-from retcon.core.runs import RunState, StagingDone
+from retcon.core.runs import RollbackBegan, RolledBack, RunState, StagingDone
 from retcon.errors import Conflict, Refused
 from retcon.ledger.store import SqlLedger
 from tests.ledger.conftest import Database
@@ -69,6 +69,26 @@ def test_the_publish_of_a_driver_that_was_taken_over_from_moves_no_pointer(
     assert run is not None
     assert run.state is RunState.PUBLISHING
     assert database.pointers() == before
+
+
+def test_the_rollback_of_a_driver_that_was_taken_over_from_moves_no_pointer(
+    ledger: SqlLedger, database: Database
+) -> None:
+    database.add_table(FCT)
+    driver = a_publishing_run(ledger)
+    driver.publish(swap(FCT))
+    sleeper = ledger.take_lease(driver.plan.id, ADA, over=None, seconds=60)
+    taken = ledger.take_lease(driver.plan.id, BEN, over=sleeper, seconds=60)
+    back = swap(FCT, old="m1.json", new="m2.json", snapshot=302)
+    event = RolledBack(reason="wrong after all", snapshots={FCT: 302})
+    before = database.pointers()
+    with pytest.raises(Conflict, match="taken over"):
+        ledger.roll_back(driver.plan.id, event, (back,), at=NOON, who=ANN, fence=sleeper)
+    assert database.pointers() == before
+    began = RollbackBegan(reason="wrong after all", ways={FCT: "moved back"}, locations={FCT: "m2.json"})
+    assert ledger.record(driver.plan.id, began, at=NOON, who=ANN, fence=taken).state is RunState.PUBLISHED
+    undone = ledger.roll_back(driver.plan.id, event, (back,), at=NOON, who=ANN, fence=taken)
+    assert undone.state is RunState.ROLLED_BACK
 
 
 def test_of_many_that_want_a_run_at_once_one_gets_it(ledger: SqlLedger) -> None:

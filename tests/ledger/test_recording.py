@@ -24,6 +24,7 @@ from retcon.core.runs import (
     Rebase,
     Rebased,
     Resumed,
+    RollbackBegan,
     RolledBack,
     RunOpened,
     RunState,
@@ -345,6 +346,7 @@ def _lead_up_to(kind: type[Event], driver: Driver) -> None:
         PublishRefused: driver.begin_publish,
         Rebased: driver.begin_publish,
         Published: driver.begin_publish,
+        RollbackBegan: lambda: (driver.begin_publish(), driver.publish()),
         RolledBack: lambda: (driver.begin_publish(), driver.publish()),
         Resumed: lambda: driver.tell(Paused(why="lunch")),
     }

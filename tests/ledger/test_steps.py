@@ -21,6 +21,7 @@ from retcon.core.runs import (
     PublishRefused,
     Rebased,
     Resumed,
+    RollbackBegan,
     RolledBack,
     RunState,
     StagingDone,
@@ -55,7 +56,7 @@ TAKEN: dict[RunState, dict[str, RunState]] = {
         "publish refused": S.PROVEN,
         "published": S.PUBLISHED,
     },
-    S.PUBLISHED: {"rolled back": S.ROLLED_BACK},
+    S.PUBLISHED: {"rollback began": S.PUBLISHED, "rolled back": S.ROLLED_BACK},
     S.PAUSED: {
         **ENDS,
         **PROVES,
@@ -85,6 +86,7 @@ def event_named(name: str, plan: Plan) -> Event:
         "rebased": Rebased,
         "paused": Paused,
         "cancelled": Cancelled,
+        "rollback began": RollbackBegan,
     }
     match name:
         case "failed":

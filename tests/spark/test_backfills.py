@@ -188,9 +188,9 @@ def test_rolling_back_a_first_publish_empties_its_slices_and_keeps_the_table(any
 def test_a_rollback_is_refused_with_the_list_of_what_landed_later(any_shop: Shop) -> None:
     any_shop.open_doors()
     run = any_shop.backfill()
-    any_shop.sql("INSERT INTO mart.revenue VALUES (DATE '2026-01-20', 'ZZZ', 1, 1.0)")
+    any_shop.sql("INSERT INTO mart.revenue VALUES (DATE '2026-01-04', 'ZZZ', 1, 1.0)")
     before = any_shop.production("mart.orders_usd")
-    with pytest.raises(Conflict, match=r"mart\.revenue: snapshot \d+ \(append\)"):
+    with pytest.raises(Conflict, match=r"mart\.revenue: snapshot \d+ \(append\): 2026-01-04"):
         any_shop.rollback(run)
     assert any_shop.production("mart.orders_usd") == before
 

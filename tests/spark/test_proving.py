@@ -10,10 +10,10 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from retcon.core.jobs import UndoRequest
 from retcon.core.runs import RunState
 from retcon.errors import BadArguments, Conflict, GatesFailed, Refused, RetconError
 from retcon.flow.apply import Override, Until
-from retcon.flow.publish import publish_request
 from tests.shops import Meddling, Shop
 
 pytestmark = pytest.mark.spark
@@ -252,8 +252,10 @@ def test_a_rollback_is_never_prepared_over_what_landed_later(shop: Shop) -> None
     shop.open_doors()
     run = shop.backfill("mart.orders_usd")
     shop.sql("INSERT INTO mart.orders_usd VALUES (999, DATE '2026-01-04', 'USD', 'x', 1.0)")
+    (planned,), table = run.plan.models, run.tables["mart.orders_usd"]
+    undo = UndoRequest(run=run.id, table=table, slices=planned.slices, seen=table.published_snapshot, before=None)
     with pytest.raises(Conflict, match=r"something landed in mart\.orders_usd after the publish"):
-        shop.workspace.warehouse.prepare_rollback(publish_request(run, run.plan.models[0]))
+        shop.workspace.warehouse.prepare_rollback(undo)
 
 
 def test_a_rollback_is_possible_until_the_retention_ends(shop: Shop) -> None:

@@ -19,9 +19,11 @@ from retcon.core.models import Input, Model, Reach, reach_text
 from retcon.core.plans import Plan, to_document
 from retcon.core.promises import promise_of
 from retcon.core.runs import RecordedVerdict, RecordedWave, Run
+from retcon.core.sweeping import Leftover
 from retcon.errors import ProjectInvalid, RetconError
 from retcon.flow.adopt import Adopted
 from retcon.flow.rollback import Undone
+from retcon.flow.sweep import Swept
 from retcon.flow.tell import (
     Change,
     DiffReport,
@@ -352,7 +354,12 @@ def _counts(pair: Change) -> Json:
 def undone_result(undone: Undone) -> Json:
     stale = [{"model": model, "slices": slices, "run": run} for model, slices, run in undone.stale]
     tables = [_table(undone.run, model) for model in undone.run.tables]
-    return {**_run(undone.run), "tables": tables, "stale": stale, "columns_kept": list(undone.run.added_columns)}
+    ways = [
+        {"table": undo.table, "way": undo.way.value, "later": [str(landing.snapshot_id) for landing in undo.later]}
+        for undo in undone.ways
+    ]
+    kept = list(undone.run.added_columns)
+    return {**_run(undone.run), "tables": tables, "ways": ways, "stale": stale, "columns_kept": kept}
 
 
 def paused_result(progress: RunProgress) -> Json:
@@ -361,6 +368,25 @@ def paused_result(progress: RunProgress) -> Json:
 
 def cancelled_result(run: Run) -> Json:
     return {**_run(run), "columns_kept": list(run.added_columns)}
+
+
+def swept_result(swept: Swept) -> Json:
+    return {
+        "dry_run": swept.is_dry,
+        "dropped": [_leftover(each) for each in swept.dropped],
+        "kept": [_leftover(each) for each in swept.kept],
+    }
+
+
+def _leftover(left: Leftover) -> Json:
+    return {
+        "table": left.table,
+        "name": left.name,
+        "kind": left.kind.value,
+        "run": left.run,
+        "why": left.why,
+        "until": _moment(left.until),
+    }
 
 
 def status_result(report: Sequence[ModelStatus]) -> Json:

@@ -29,6 +29,7 @@ COMMANDS = (
     "rollback",
     "pause",
     "cancel",
+    "sweep",
     "adopt",
     "status",
     "history",

@@ -20,8 +20,9 @@ _VERBS = {
     "rebase": ("others wrote meanwhile", "rebased"),
     "prove": ("proving", "proven"),
     "publish": ("publishing", "published"),
+    "copy": ("copying back", "copied back"),
 }
-_UNITS = {"stage": "slice"}
+_UNITS = {"stage": "slice", "copy": "slice"}
 _BAR = 24
 _EVERY = 5.0
 """Seconds between two plain lines of one step."""

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated
 
 import typer
 
 from retcon.cli.arguments import Environment, Json, ProjectFolder, RunId
 from retcon.cli.json_output import undone_result
+from retcon.cli.progress import watching
 from retcon.cli.terminals import terminal_of
-from retcon.cli.views.endings import undone_view
+from retcon.cli.views.endings import undone_view, way_text
 from retcon.core.runs import Run
 from retcon.errors import BadArguments
 from retcon.flow.rollback import require_possible, require_reason, roll_back
@@ -26,8 +28,9 @@ def rollback(
 ) -> None:
     """Undo a publish, for all of its tables in one step.
 
-    Every table of the run goes back to where it was before. Refused where something landed on one of them later.
-    What other runs computed from it meanwhile is listed as stale.
+    The slices of every table of the run become what they were before. What others wrote to other slices since stays:
+    the old slices are then copied as new files; refused where the same slices were written since. What other runs
+    computed from it meanwhile is listed as stale.
 
     \b
     Example:
@@ -37,9 +40,14 @@ def rollback(
     require_reason(reason)
     workspace = terminal.workspace(project, env)
     found = run_named(run, workspace)
-    require_possible(found, reason, workspace.outline, workspace.tables, workspace.clock())
+    ways = require_possible(found, reason, workspace.outline, workspace.tables, workspace.clock())
+    for undo in ways.values():
+        terminal.say(f"{undo.table}: {way_text(undo)}")
     terminal.say("starting Spark…")
-    undone = roll_back(found, reason, workspace.context(lambda _: None, project=workspace.outline))
+    # While the JVM starts, stderr is its log: the live line begins after.
+    parts = workspace.context(lambda _: None, project=workspace.outline)
+    with watching(terminal.err) as watch:
+        undone = roll_back(found, reason, replace(parts, watch=watch))
     terminal.report(lambda: undone_result(undone), lambda: undone_view(undone))
 
 

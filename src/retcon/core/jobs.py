@@ -129,6 +129,24 @@ class PublishRequest:
     table: RunTable
     slices: SliceSet
     branch: str
-    tag: str
-    since: int | None = None
+    tag: str | None
+    """By which what main showed until now stays readable."""
+    since: int | None
     """Production's snapshot after which a commit to these slices is a conflict; up to it, all was looked at."""
+    mark: str = "retcon.run"
+    """The property of the snapshot's summary that names the run."""
+    drops_branch: bool = False
+    """The branch goes in the same step; its files are main's then."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class UndoRequest:
+    """One table's share of a rollback that needs no new files."""
+
+    run: str
+    table: RunTable
+    slices: SliceSet
+    seen: int | None
+    """The snapshot of main that was looked at: a later one is a conflict."""
+    before: int | None
+    """What main showed before the publish; None: the slices are emptied."""

@@ -229,6 +229,11 @@ def tag_before(run: str) -> str:
     return f"retcon_before_{run}"
 
 
+def undo_branch_of(run: str) -> str:
+    """The branch on which the rollback of a run copies old slices: gone with the rollback."""
+    return f"retcon_undo_{run}"
+
+
 def canonical(value: object) -> str:
     """JSON that is the same for the same content."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)

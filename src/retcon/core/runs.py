@@ -334,6 +334,15 @@ class Cancelled:
 
 
 @dataclass(frozen=True, kw_only=True)
+class RollbackBegan:
+    """The intent: which metadata files are about to become current, and which way each table goes back."""
+
+    reason: str
+    ways: Mapping[str, str]
+    locations: Mapping[str, str]
+
+
+@dataclass(frozen=True, kw_only=True)
 class RolledBack:
     reason: str
     snapshots: Mapping[str, int | None]
@@ -358,6 +367,7 @@ Event = (
     | Paused
     | Resumed
     | Cancelled
+    | RollbackBegan
     | RolledBack
 )
 

@@ -240,6 +240,37 @@ class Changed:
         return self.everything or bool(self.slices)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Landing:
+    """One commit to main: who made it, and which slices it changed."""
+
+    snapshot_id: int
+    operation: str
+    changed: Changed
+    """Nothing, where files were only rewritten."""
+    run: str | None = None
+    """The run that published it."""
+    undoes: str | None = None
+    """The run whose publish it took back."""
+
+    def __str__(self) -> str:
+        by = f" by run {self.run}" if self.run else f" by the rollback of {self.undoes}" if self.undoes else ""
+        return f"snapshot {self.snapshot_id} ({self.operation}{by})"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Aftermath:
+    """What became of a table since a run published to it."""
+
+    current: int | None
+    before: int | None
+    """What main showed before the publish; None: it had nothing."""
+    columns_before: tuple[Column, ...] | None
+    """As the version from before has them; None where that version is gone."""
+    landings: tuple[Landing, ...] | None
+    """Newest first; None where the history since the publish is gone."""
+
+
 def digest_of(parts: Iterable[str]) -> str:
     """A short hash of some texts, in the order given."""
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:32]

@@ -87,7 +87,7 @@ def _busy(run: Run, held: Lease | None, seconds: float) -> Conflict:
         f"run {run.id} is being run by {held.driver if held is not None else 'another process'}",
         state="nothing was done by this process",
         next=f"let it finish (`retcon status` tells how far it is); if that process is no more, its turn ends "
-        f"{seconds:.0f} seconds after its last sign of life: `retcon apply {run.id}` again then",
+        f"{seconds:.0f} seconds after its last sign of life: try again then",
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
@@ -19,6 +19,7 @@ from retcon.core.jobs import (
     Read,
     StagedCommits,
     StagedWave,
+    UndoRequest,
     WaveTarget,
 )
 from retcon.core.leases import Driver, Lease, StopRequest
@@ -42,7 +43,8 @@ from retcon.core.runs import (
     Tally,
 )
 from retcon.core.slices import Cut, Slice, SliceSet
-from retcon.core.tables import Changed, Column, TableContents, TableFacts
+from retcon.core.sweeping import TableRefs
+from retcon.core.tables import Aftermath, Changed, Column, TableContents, TableFacts
 from retcon.core.validity import Validity, WindowCounts
 from retcon.errors import Problem
 
@@ -62,11 +64,15 @@ class Tables(Protocol):
         self, name: str, *, time: str | None, grain: Cut, since: int | None, until: int | None
     ) -> tuple[Commit, ...] | None: ...
     def commits_after(self, name: str, snapshot_id: int | None) -> list[str]: ...
+    def aftermath(self, name: str, *, published: int, tag: str, time: str | None, grain: Cut) -> Aftermath | None: ...
     def head(self, name: str, branch: str) -> int | None: ...
     def staged(self, name: str, branch: str, since: int | None) -> StagedCommits | None: ...
     def find_wave(self, target: WaveTarget, slices: SliceSet, by: str | None) -> StagedWave | None: ...
     def drop_branch(self, name: str, branch: str) -> bool: ...
     def drop_unwritten(self, name: str, uuid: str) -> bool: ...
+    def refs(self, name: str) -> TableRefs | None: ...
+    def drop_refs(self, seen: TableRefs, names: Collection[str]) -> None: ...
+    def drop_version(self, name: str, uuid: str, snapshot_id: int | None) -> bool: ...
 
 
 class Sql(Protocol):
@@ -92,7 +98,9 @@ class Warehouse(Protocol):
     def differs_alone(self, job: Job, request: MeasureRequest, checksum: str) -> str: ...
     def carry_over(self, request: PublishRequest) -> None: ...
     def prepare_publish(self, request: PublishRequest) -> PointerSwap: ...
-    def prepare_rollback(self, request: PublishRequest) -> PointerSwap: ...
+    def prepare_rollback(self, request: UndoRequest) -> PointerSwap: ...
+    def copy(self, read: Read, slices: SliceSet, target: WaveTarget) -> None: ...
+    def unlike(self, copy: Read, original: Read) -> tuple[Slice, ...]: ...
     def interrupt(self) -> None: ...
 
 
@@ -133,7 +141,14 @@ class Ledger(Protocol):
         fence: int | None = None,
     ) -> Run: ...
     def roll_back(
-        self, run_id: str, event: RolledBack, swaps: Sequence[PointerSwap], *, at: datetime, who: str
+        self,
+        run_id: str,
+        event: RolledBack,
+        swaps: Sequence[PointerSwap],
+        *,
+        at: datetime,
+        who: str,
+        fence: int | None = None,
     ) -> Run: ...
 
 

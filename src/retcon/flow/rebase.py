@@ -100,6 +100,7 @@ def carry_over(run: Run, planned: PlannedModel, context: Context) -> None:
             slices=planned.slices - SliceSet.labelled(planned.slices.grain, table.rebase.restaged),
             branch=run.plan.branch,
             tag=tag_before(run.id),
+            since=table.base_snapshot,
         )
     )
 

@@ -29,11 +29,15 @@ class SourceTables:
         self._sources = sources
         self.commits = catalog.commits
         self.commits_after = catalog.commits_after
+        self.aftermath = catalog.aftermath
         self.head = catalog.head
         self.staged = catalog.staged
         self.find_wave = catalog.find_wave
         self.drop_branch = catalog.drop_branch
         self.drop_unwritten = catalog.drop_unwritten
+        self.refs = catalog.refs
+        self.drop_refs = catalog.drop_refs
+        self.drop_version = catalog.drop_version
         self.close = catalog.close
 
     def names(self) -> tuple[str, ...]:

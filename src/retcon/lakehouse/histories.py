@@ -16,7 +16,7 @@ from retcon.core.tables import Changed, TableFile
 from retcon.errors import Fault
 from retcon.lakehouse.spans import Spans
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 ROUND = "retcon.round"
 """Marks the commit with which a run's branch began anew: how often it did so by then."""
 
@@ -65,11 +65,12 @@ def commits_between(table: Table, spans: Spans, since: int | None, until: int) -
     for snapshot in back_to(table, until, since):
         if snapshot is None:
             return None
-        found.append(_commit(table, snapshot, spans))
+        found.append(commit_of(table, snapshot, spans))
     return tuple(reversed(found))
 
 
-def _commit(table: Table, snapshot: Snapshot, spans: Spans) -> Commit:
+def commit_of(table: Table, snapshot: Snapshot, spans: Spans) -> Commit:
+    """One commit, by what it added and took out."""
     added: list[TableFile] = []
     removed: list[TableFile] = []
     for entry in () if operation_of(snapshot) == REWRITE else own_entries(table, snapshot):
@@ -105,7 +106,7 @@ def history(table: Table) -> tuple[tuple[datetime, int], ...]:
     for entry in reversed(table.metadata.snapshot_log):
         if table.metadata.snapshot_by_id(entry.snapshot_id) is None:
             break
-        known.append((_EPOCH + timedelta(milliseconds=entry.timestamp_ms), entry.snapshot_id))
+        known.append((EPOCH + timedelta(milliseconds=entry.timestamp_ms), entry.snapshot_id))
     return tuple(reversed(known))
 
 

@@ -118,24 +118,13 @@ class Measuring:
         column = keyed.keys.column
         reads = (_table_read(request, request.staged, request.slices), _old_read(request, request.slices))
         staged, base = (self._reads.frame(read) for read in reads)
-        fields = _hashed_fields(staged, ())
-        low, high = checksum_sums(_HASH)
-        sides = [
-            _side(self._reads.of_keys(frame, column, keyed, others=True), side, fields)
-            for side, frame in ((_STAGED, staged), (_PRODUCTION, fitted(base, staged)))
-        ]
-        union = sides[0].unionByName(sides[1], allowMissingColumns=True)
-        rows = (
-            union.select("*", _slice_column(union, request).alias(_SLICE))
-            .groupBy(_SLICE, _SIDE)
-            .agg(F.count(F.lit(1)).alias("n"), F.expr(low).alias("low"), F.expr(high).alias("high"))
-            .collect()
-        )
-        found: dict[Slice, set[tuple[int, int, int, int]]] = {}
-        for row in rows:
-            at = slice_at(request.slices.grain, row[_SLICE])
-            found.setdefault(at, set()).add((row[_SIDE], row["n"], row["low"], row["high"]))
-        return tuple(sorted(at for at, both in found.items() if len(both) != 2 or len({m[1:] for m in both}) != 1))
+        others = [self._reads.of_keys(frame, column, keyed, others=True) for frame in (staged, fitted(base, staged))]
+        return _unlike(others[0], others[1], reads[0])
+
+    def unlike(self, copy: Read, original: Read) -> tuple[Slice, ...]:
+        """Slices in which a copy doesn't have, as a multiset, the rows that it is a copy of."""
+        copied = self._reads.frame(copy)
+        return _unlike(copied, fitted(self._reads.frame(original), copied), copy)
 
     def differs_alone(self, job: Job, request: MeasureRequest, checksum: str) -> str:
         """How a slice computed by itself differs from what the wave staged for it; empty if it doesn't."""
@@ -151,6 +140,24 @@ class Measuring:
             return ""
         staged = self._reads.frame(_table_read(request, request.staged, job.slices))
         return _difference(alone, staged, fields)
+
+
+def _unlike(staged: DataFrame, base: DataFrame, read: Read) -> tuple[Slice, ...]:
+    """Slices of the first frame, read so, and of the second, whose rows have other counts or checksums."""
+    fields = _hashed_fields(staged, ())
+    low, high = checksum_sums(_HASH)
+    union = _side(staged, _STAGED, fields).unionByName(_side(base, _PRODUCTION, fields), allowMissingColumns=True)
+    rows = (
+        union.select("*", F.expr(slice_key(read.by, type_of(union, read.by) or "date", read.cut)).alias(_SLICE))
+        .groupBy(_SLICE, _SIDE)
+        .agg(F.count(F.lit(1)).alias("n"), F.expr(low).alias("low"), F.expr(high).alias("high"))
+        .collect()
+    )
+    found: dict[Slice, set[tuple[int, int, int, int]]] = {}
+    for row in rows:
+        at = slice_at(read.cut, row[_SLICE])
+        found.setdefault(at, set()).add((row[_SIDE], row["n"], row["low"], row["high"]))
+    return tuple(sorted(at for at, both in found.items() if len(both) != 2 or len({m[1:] for m in both}) != 1))
 
 
 def _side(frame: DataFrame, side: int, fields: list[StructField]) -> DataFrame:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -34,7 +35,17 @@ from retcon.core.conflicts import Commit, changed_by, commit_text
 from retcon.core.jobs import StagedCommits, StagedWave, WaveTarget
 from retcon.core.projects import Catalog
 from retcon.core.slices import Cut, SliceSet
-from retcon.core.tables import Changed, Column, PartitionField, SchemaVersion, TableContents, TableFacts, TableFile
+from retcon.core.sweeping import TableRefs
+from retcon.core.tables import (
+    Aftermath,
+    Changed,
+    Column,
+    PartitionField,
+    SchemaVersion,
+    TableContents,
+    TableFacts,
+    TableFile,
+)
 from retcon.errors import Fault, Refused
 from retcon.fault_points import FaultPoint
 from retcon.lakehouse.histories import (
@@ -47,6 +58,7 @@ from retcon.lakehouse.histories import (
     run_of,
     staged_slices,
 )
+from retcon.lakehouse.snapshots import drop_refs, landing_of, refs_of
 from retcon.lakehouse.spans import Spans
 
 _BRANCH_DROPPED, _TABLE_DROPPED = FaultPoint("branch dropped"), FaultPoint("table dropped")
@@ -222,6 +234,28 @@ class IcebergMetadata:
             found.append(commit_text(snapshot.snapshot_id, operation_of(snapshot), run_of(snapshot)))
         return found
 
+    def aftermath(self, name: str, *, published: int, tag: str, time: str | None, grain: Cut) -> Aftermath | None:
+        """What became of a table since this snapshot of it was published, and what it was before."""
+        table = self._load(name)
+        if table is None:
+            return None
+        metadata = table.metadata
+        own = metadata.snapshot_by_id(published)
+        kept = metadata.refs.get(tag)
+        # Once the publish itself has expired, the tag from before it tells.
+        before = own.parent_snapshot_id if own is not None else kept.snapshot_id if kept is not None else None
+        version = metadata.snapshot_by_id(before) if before is not None else None
+        is_nothing = own is not None and before is None
+        current = metadata.current_snapshot_id
+        line = list(back_to(table, current, published)) if current is not None else [None]
+        spans = Spans(table, time, grain)
+        return Aftermath(
+            current=current,
+            before=before,
+            columns_before=() if is_nothing else None if version is None else _columns(_schema_of(table, version)),
+            landings=None if None in line else tuple(landing_of(table, each, spans) for each in line if each),
+        )
+
     def head(self, name: str, branch: str) -> int | None:
         """The snapshot that a branch points to."""
         table = self._load(name)
@@ -282,6 +316,36 @@ class IcebergMetadata:
             return False
         with _TABLE_DROPPED:
             catalog.drop_table(name)
+        return True
+
+    def refs(self, name: str) -> TableRefs | None:
+        """The table's branches and tags; None where there is no such table."""
+        table = self._load(name)
+        return None if table is None else refs_of(table, name)
+
+    def drop_refs(self, seen: TableRefs, names: Collection[str]) -> None:
+        """Branches and tags of a table, and the snapshots that only they lead to; a conflict where one of its refs
+        isn't as it was seen. No file is deleted.
+        """
+        table = self._load(seen.table)
+        if table is not None:
+            drop_refs(table, seen, names)
+
+    def drop_version(self, name: str, uuid: str, snapshot_id: int | None) -> bool:
+        """Drop an old version of a table that is a table of its own, with its files; the same one still, as it was."""
+        table = self._load(name)
+        catalog = self._catalog()
+        if table is None or catalog is None:
+            return False
+        if (str(table.metadata.table_uuid), table.metadata.current_snapshot_id) != (uuid, snapshot_id):
+            return False
+        # Some tables don't own their files, and say so.
+        if table.properties.get("gc.enabled", "true").lower() == "false":
+            catalog.drop_table(name)
+        else:
+            # Out of the catalog first: what can't be deleted then is no table's any more.
+            with suppress(OSError):
+                catalog.purge_table(name)
         return True
 
     def close(self) -> None:
@@ -385,6 +449,11 @@ def _partitioning_text(table: Table, spec_id: int) -> str:
 def _sort_text(table: Table) -> str:
     schema = table.schema()
     return ", ".join(f"{schema.find_column_name(f.source_id) or '?'} {f.direction}" for f in table.sort_order().fields)
+
+
+def _schema_of(table: Table, snapshot: Snapshot) -> Schema:
+    """The schema that a snapshot is read with; those of old tables don't say."""
+    return table.schema() if snapshot.schema_id is None else table.schemas()[snapshot.schema_id]
 
 
 def _columns(schema: Schema) -> tuple[Column, ...]:

@@ -14,7 +14,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from retcon.core.jobs import PublishRequest
+from retcon.core.jobs import PublishRequest, UndoRequest
 from retcon.core.runs import Pointer, PointerSwap, Replaced, RunTable
 from retcon.core.slices import Grain, Whole
 from retcon.errors import Conflict, Fault, Refused
@@ -53,7 +53,7 @@ class Publishing:
         overwrite.conflictDetectionFilter(rows).validateNoConflictingData().validateNoConflictingDeletes()
         if files:
             overwrite.validateAddedFilesMatchOverwriteFilter()
-        overwrite.set("retcon.run", request.run).set("retcon.slices", request.slices.text)
+        overwrite.set(request.mark, request.run).set("retcon.slices", request.slices.text)
         try:
             overwrite.commit()
         except Py4JJavaError as error:
@@ -61,9 +61,11 @@ class Publishing:
         except PySparkException as error:
             raise Conflict(f"{request.table.table}: {error}", state=_UNTOUCHED) from error
         before = transaction.startMetadata().currentSnapshot()
-        if before is not None and not table.refs().containsKey(request.tag):
+        if before is not None and request.tag is not None and not table.refs().containsKey(request.tag):
             # In the publish's own metadata: what readers had until now, commits of others meanwhile included.
             transaction.manageSnapshots().createTag(request.tag, before.snapshotId()).commit()
+        if request.drops_branch:
+            self._drop_branch(transaction, table, request.branch)
         swap = self._written(table, transaction, request.table.written)
         replaced = request.table.replaces
         return swap if replaced is None else self._in_place_of(replaced, swap, request)
@@ -130,7 +132,7 @@ class Publishing:
             beside=Pointer(table=swap.table, location=swap.old_location),
         )
 
-    def prepare_rollback(self, request: PublishRequest) -> PointerSwap:
+    def prepare_rollback(self, request: UndoRequest) -> PointerSwap:
         """Main back to where it was before the publish; where it had nothing, the slices are emptied."""
         table = self._staging.iceberg(request.table.table)
         transaction = table.newTransaction()
@@ -138,7 +140,7 @@ class Publishing:
         _require_same_table(table, replace(request.table, schema_id=table.schema().schemaId()), request)
         # Of the state that the transaction starts from: opening it looked at the table anew.
         current = transaction.startMetadata().currentSnapshot()
-        if _id_of(current) != request.table.published_snapshot:
+        if _id_of(current) != request.seen:
             raise Conflict(
                 f"something landed in {request.table.table} after the publish",
                 state="nothing was rolled back",
@@ -146,15 +148,14 @@ class Publishing:
             )
         if request.table.replaces is not None:
             return self._back_in_place(request.table.replaces, table, request)
-        before = current.parentId()
         try:
-            if before is None:
+            if request.before is None:
                 deletion = transaction.newDelete().deleteFromRowFilter(self._expression(table, request))
                 deletion.set("retcon.rollback", request.run).commit()
             else:
                 # To the publish's own parent, which holds what others committed while the run was staged. The ref is
                 # moved, the old files are never added again: a path that was once deleted must not return.
-                transaction.manageSnapshots().rollbackTo(before).commit()
+                transaction.manageSnapshots().rollbackTo(request.before).commit()
         except Py4JJavaError as error:
             reason = str(error.java_exception.getMessage()).splitlines()[0][:300]
             raise Refused(
@@ -164,7 +165,7 @@ class Publishing:
             ) from error
         return self._written(table, transaction, request.table.table)
 
-    def _back_in_place(self, replaced: Replaced, table: Any, request: PublishRequest) -> PointerSwap:
+    def _back_in_place(self, replaced: Replaced, table: Any, request: UndoRequest) -> PointerSwap:
         """The table that was replaced back under its name, and the one that took its place beside it again."""
         old = self._staging.iceberg(replaced.beside)
         _require_same_table(old, replaced, request)
@@ -176,7 +177,7 @@ class Publishing:
             beside=Pointer(table=replaced.beside, location=_location(old)),
         )
 
-    def _expression(self, table: Any, request: PublishRequest) -> Any:
+    def _expression(self, table: Any, request: PublishRequest | UndoRequest) -> Any:
         """The run's slices as one Iceberg expression: ranges for neighbours, lists for the rest, as a balanced tree."""
         iceberg = self._spark._jvm.org.apache.iceberg.expressions.Expressions  # type: ignore[union-attr] # set on a live session
         slices = request.slices
@@ -258,6 +259,24 @@ class Publishing:
             )
         return files
 
+    def _drop_branch(self, transaction: Any, table: Any, branch: str) -> None:
+        """The branch, and the snapshots that no other ref leads to: an expiry by Iceberg 1.6 to 1.9 would take one that
+        is left behind for undone, and delete its files, which are main's now.
+        """
+        history = self._spark._jvm.org.apache.iceberg.util.SnapshotUtil  # type: ignore[union-attr] # set on a live session
+        refs = {str(name): int(ref.snapshotId()) for name, ref in table.refs().items()}
+        snapshot = table.snapshot(refs.pop(branch))
+        transaction.manageSnapshots().removeBranch(branch).commit()
+        expiry = transaction.expireSnapshots().expireOlderThan(0).cleanExpiredFiles(False)
+        while snapshot is not None:
+            at = snapshot.snapshotId()
+            if any(history.isAncestorOf(table, head, at) for head in refs.values()):
+                break
+            expiry.expireSnapshotId(at)
+            parent = snapshot.parentId()
+            snapshot = None if parent is None else table.snapshot(parent)
+        expiry.commit()
+
     def _written(self, table: Any, transaction: Any, name: str) -> PointerSwap:
         operations = table.operations()
         old = transaction.startMetadata().metadataFileLocation()
@@ -308,7 +327,7 @@ def _balanced(either: Callable[[Any, Any], Any], terms: Sequence[Any]) -> Any:
     return either(_balanced(either, terms[:middle]), _balanced(either, terms[middle:]))
 
 
-def _require_same_table(table: Any, known: RunTable | Replaced, request: PublishRequest) -> None:
+def _require_same_table(table: Any, known: RunTable | Replaced, request: PublishRequest | UndoRequest) -> None:
     """Iceberg checks none of these for us."""
     differences = {
         "uuid (dropped and made again?)": (known.uuid, str(table.uuid())),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import reduce
 from typing import Any, assert_never
 
@@ -23,9 +24,9 @@ from retcon.core.evolution import (
     SchemaChange,
     WidenColumn,
 )
-from retcon.core.jobs import Job, WaveTarget
+from retcon.core.jobs import Job, Read, WaveTarget
 from retcon.core.queries import quoted, quoted_name, text_literal
-from retcon.core.slices import Buckets, Grain, Whole
+from retcon.core.slices import Buckets, Grain, SliceSet, Whole
 from retcon.core.tables import Column
 from retcon.errors import Fault, GatesFailed, Refused
 from retcon.fault_points import FaultPoint
@@ -149,6 +150,31 @@ class Staging:
             except Py4JJavaError as error:
                 raise _java_error(error, job) from error
         return self._scanned(job.name)
+
+    def copy(self, read: Read, slices: SliceSet, target: WaveTarget) -> None:
+        """The rows that a table had at a snapshot, as new files in their slices of a branch of it."""
+        rows = fitted(self._reads.frame(read), self._reads.frame(replace(read, snapshot_id=None)))
+        writer = rows.writeTo(f"{self._full(target.table)}.{quoted(f'branch_{target.branch}')}")
+        options = {
+            "fanout-enabled": "false",
+            "snapshot-property.retcon.run": target.run,
+            "snapshot-property.retcon.wave": str(target.wave),
+            "snapshot-property.retcon.slices": slices.text,
+        }
+        for key, value in options.items():
+            writer = writer.option(key, value)
+        with self._described(f"{target.run}_undo_{target.table}_{target.wave}"):
+            try:
+                _overwrite(writer, F.expr(slice_predicate(read.by, type_of(rows, read.by) or "date", slices)))
+            except (PySparkException, Py4JJavaError) as error:
+                java = getattr(error, "java_exception", None)
+                reason = first_line(error) if java is None else str(java.toString()).splitlines()[0][:300]
+                raise Fault(
+                    f"{target.table}, {slices.text}: the old rows couldn't be copied: {reason}",
+                    state="nothing was rolled back",
+                    next=f"`retcon rollback {target.run} --reason …` goes on with what is missing",
+                    retryable=True,
+                ) from error
 
     def iceberg(self, table: str) -> Any:
         """Iceberg's own handle of a table, freshly loaded."""

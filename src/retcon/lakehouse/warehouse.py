@@ -41,6 +41,8 @@ class SparkWarehouse:
         self.carry_over = publishing.carry_over
         self.prepare_publish = publishing.prepare_publish
         self.prepare_rollback = publishing.prepare_rollback
+        self.copy = staging.copy
+        self.unlike = measuring.unlike
 
     def interrupt(self) -> None:
         """Stop what Spark is doing; what was committed stays."""

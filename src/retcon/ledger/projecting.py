@@ -25,6 +25,7 @@ from retcon.core.runs import (
     PublishRefused,
     Rebased,
     Resumed,
+    RollbackBegan,
     RolledBack,
     Run,
     RunOpened,
@@ -106,6 +107,7 @@ def _project(connection: Connection, run: str, event: Event) -> None:
             | Paused()
             | Resumed()
             | Cancelled()
+            | RollbackBegan()
             | RolledBack()
         ):
             pass

@@ -22,6 +22,7 @@ from retcon.core.runs import (
     Rebased,
     RecordedVerdict,
     Resumed,
+    RollbackBegan,
     RolledBack,
     Run,
     RunOpened,
@@ -91,6 +92,9 @@ def state_after(run: Run, event: Event, verdicts: Sequence[RecordedVerdict]) -> 
             to = event.to
         case Cancelled():
             to = RunState.CANCELLED
+        case RollbackBegan():
+            _require_state(run, "rolled back", RunState.PUBLISHED)
+            to = run.state
         case RolledBack():
             _require_state(run, "rolled back", RunState.PUBLISHED)
             to = RunState.ROLLED_BACK

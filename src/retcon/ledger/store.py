@@ -240,9 +240,18 @@ class SqlLedger:
         """Make a run visible: pointers, consumption and the record in one transaction, all or nothing, once."""
         return self._swap(run_id, event, swaps, fence, at=at, who=who)
 
-    def roll_back(self, run_id: str, event: RolledBack, swaps: Sequence[PointerSwap], *, at: datetime, who: str) -> Run:
+    def roll_back(
+        self,
+        run_id: str,
+        event: RolledBack,
+        swaps: Sequence[PointerSwap],
+        *,
+        at: datetime,
+        who: str,
+        fence: int | None = None,
+    ) -> Run:
         """Undo a publish the way it was made: all or nothing, once."""
-        return self._swap(run_id, event, swaps, None, at=at, who=who)
+        return self._swap(run_id, event, swaps, fence, at=at, who=who)
 
     def _swap(
         self,

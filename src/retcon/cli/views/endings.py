@@ -9,6 +9,7 @@ from retcon.cli.figures import count, counted
 from retcon.cli.views.parts import QUIET, STRONG, bullets, command, facts, name, prose, section, stack, table, title
 from retcon.cli.views.states import state_text
 from retcon.core.runs import Run
+from retcon.core.undoing import Undo, Way
 from retcon.flow.rollback import Undone
 from retcon.flow.tell import RunProgress
 
@@ -18,12 +19,10 @@ def undone_view(undone: Undone) -> RenderableType:
     run = undone.run
     held = [run.tables[planned.name] for planned in run.plan.models]
     tables = [each.table for each in held]
-    emptied = [each.table for each in held if each.snapshot_before is None and each.replaces is None]
     done = [f"{', '.join(tables)}: as before the publish, in one step"]
+    done += [f"{undo.table}: {way_text(undo)}" for undo in undone.ways]
     done += _kept_columns(run)
     done += [f"{each.table}: what was undone stays as {each.written}" for each in held if each.replaces is not None]
-    if emptied:
-        done.append(f"{', '.join(emptied)}: had no history before, so it is there without rows")
     return stack(
         [
             title("Run", Text(run.id, style=STRONG), state_text(run.state)),
@@ -33,6 +32,20 @@ def undone_view(undone: Undone) -> RenderableType:
             facts([("again", _replan(run))]),
         ]
     )
+
+
+def way_text(undo: Undo) -> str:
+    """Which way a table goes back, and what stays."""
+    later = f" around {counted(len(undo.later), 'later commit')}, which stay" if undo.later else ""
+    match undo.way:
+        case Way.MOVED:
+            return "moved back to the snapshot from before"
+        case Way.EXCHANGED:
+            return "changes places again with the table from before"
+        case Way.EMPTIED:
+            return f"its slices are emptied{later}" if later else "had no history before: it is there without rows"
+        case Way.COPIED:
+            return f"old slices copied as new files{later}"
 
 
 def _stale(undone: Undone) -> RenderableType:

@@ -1,0 +1,75 @@
+"""What landed on a table since, its refs, and letting go of them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from datetime import timedelta
+
+from pyiceberg.exceptions import CommitFailedException
+from pyiceberg.table import Table
+from pyiceberg.table.refs import SnapshotRefType
+from pyiceberg.table.snapshots import Snapshot
+from pyiceberg.table.update import (
+    AssertRefSnapshotId,
+    AssertTableUUID,
+    RemoveSnapshotRefUpdate,
+    RemoveSnapshotsUpdate,
+    TableRequirement,
+    TableUpdate,
+)
+
+from retcon.core.conflicts import changed_by
+from retcon.core.sweeping import Ref, TableRefs
+from retcon.core.tables import Landing
+from retcon.errors import Conflict
+from retcon.lakehouse.histories import EPOCH, commit_of
+from retcon.lakehouse.spans import Spans
+
+
+def landing_of(table: Table, snapshot: Snapshot, spans: Spans) -> Landing:
+    """A commit as people, and rollbacks, want to know it."""
+    commit, summary = commit_of(table, snapshot, spans), snapshot.summary
+    return Landing(
+        snapshot_id=commit.snapshot_id,
+        operation=commit.operation,
+        changed=changed_by((commit,), spans.key[1]),
+        run=commit.run,
+        undoes=summary.additional_properties.get("retcon.rollback") if summary is not None else None,
+    )
+
+
+def refs_of(table: Table, name: str) -> TableRefs:
+    """A table's branches and tags, and how its snapshots stand on one another."""
+    metadata = table.metadata
+    return TableRefs(
+        table=name,
+        refs=tuple(
+            Ref(name=ref, snapshot_id=held.snapshot_id, is_tag=held.snapshot_ref_type == SnapshotRefType.TAG)
+            for ref, held in sorted(metadata.refs.items())
+        ),
+        parents={snapshot.snapshot_id: snapshot.parent_snapshot_id for snapshot in metadata.snapshots},
+        times={s.snapshot_id: EPOCH + timedelta(milliseconds=s.timestamp_ms) for s in metadata.snapshots},
+    )
+
+
+def drop_refs(table: Table, seen: TableRefs, names: Collection[str]) -> None:
+    """Refs and the snapshots that only they lead to, in one commit: with the refs alone, an expiry by Iceberg 1.6 to
+    1.9 takes the snapshots for undone, and deletes their files, which may be live on main.
+    """
+    requirements: tuple[TableRequirement, ...] = (
+        AssertTableUUID(uuid=table.metadata.table_uuid),
+        *(AssertRefSnapshotId.model_validate({"ref": ref.name, "snapshot-id": ref.snapshot_id}) for ref in seen.refs),
+    )
+    only = sorted(seen.only_of(names))
+    updates: tuple[TableUpdate, ...] = tuple(
+        RemoveSnapshotRefUpdate.model_validate({"ref-name": name}) for name in sorted(names)
+    )
+    updates += (RemoveSnapshotsUpdate.model_validate({"snapshot-ids": only}),) if only else ()
+    try:
+        table.catalog.commit_table(table, requirements, updates)
+    except (CommitFailedException, ValueError) as error:  # the second, where a snapshot expired meanwhile
+        raise Conflict(
+            f"{seen.table} was written by somebody else meanwhile: {error}",
+            state="what was swept before stays swept; this table is as it was",
+            next="`retcon sweep` again goes on",
+        ) from error

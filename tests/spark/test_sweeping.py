@@ -1,0 +1,136 @@
+"""After a sweep and an expiry, by this Iceberg or an older one, every file that anybody can reach is there."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import pyspark
+import pytest
+from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
+
+from retcon.core.plans import branch_of, tag_before
+from retcon.core.runs import Run
+from retcon.flow.sweep import Swept, sweep
+from retcon.lakehouse import jars
+from tests.conftest import SQLITE
+from tests.shops import Shop
+
+pytestmark = pytest.mark.spark
+
+ORDERS, REVENUE = "mart.orders_usd", "mart.revenue"
+OLD_ICEBERG = ("org.apache.iceberg:iceberg-spark-runtime-3.5_2.12:1.9.2",)
+
+
+def swept(shop: Shop) -> Swept:
+    w = shop.workspace
+    return sweep(w.outline, w.ledger, w.tables, w.clock(), dry=False)
+
+
+def missing(shop: Shop, model: str) -> set[str]:
+    """Files that some branch or tag of a table leads to, and that aren't there."""
+    catalog = shop.workspace.tables._catalog._catalog()
+    assert catalog is not None
+    table = catalog.load_table(model)
+    reached = [table.metadata.snapshot_by_id(ref.snapshot_id) for ref in table.metadata.refs.values()]
+    manifests = {m.manifest_path: m for snapshot in reached if snapshot for m in snapshot.manifests(table.io)}
+    entries = (entry for m in manifests.values() for entry in m.fetch_manifest_entry(table.io, discard_deleted=True))
+    paths = {*manifests, *(entry.data_file.file_path for entry in entries)}
+    return {path for path in paths if not Path(unquote(urlsplit(path).path)).exists() and not Path(path).exists()}
+
+
+def expire(table: Any) -> None:
+    """Iceberg's own, in its core: it trusts what the metadata says was deleted. Spark's procedure doesn't."""
+    table.expireSnapshots().expireOlderThan(int(time.time() * 1000) + 60_000).retainLast(1).commit()
+
+
+def corrections(shop: Shop) -> tuple[Run, Run]:
+    """Published, published again and undone around a later commit."""
+    shop.open_doors()
+    first = shop.backfill()
+    shop.edit(ORDERS, "o.amount * r.rate", "o.amount * r.rate * 1.1")
+    second = shop.backfill(start="2026-01-03", end="2026-01-05")
+    shop.sql(f"INSERT INTO {ORDERS} VALUES (900, DATE '2026-01-20', 'USD', 'late', 1)")
+    shop.rollback(second)
+    return first, second
+
+
+def production(shop: Shop) -> dict[str, Counter[tuple[Any, ...]]]:
+    return {model: shop.production(model) for model in (ORDERS, REVENUE)}
+
+
+def test_what_is_kept_stays_readable_and_what_goes_takes_no_live_file_along(shop: Shop) -> None:
+    first, second = corrections(shop)
+    shop.now += timedelta(days=15)
+    third = shop.backfill(start="2026-01-04", end="2026-01-04")
+    expected = production(shop)
+    old = shop.rows(f"SELECT * FROM {ORDERS} VERSION AS OF '{tag_before(third.id)}'")
+    found = swept(shop)
+    gone = {name for run in (first, second) for name in (branch_of(run.id), tag_before(run.id))}
+    assert {each.name for each in found.dropped} == gone - {tag_before(first.id)}  # there was nothing before the first
+    assert {each.name for each in found.kept} == {branch_of(third.id), tag_before(third.id)}
+    util = shop.workspace.spark._jvm.org.apache.iceberg.spark.Spark3Util  # type: ignore[union-attr] # set on a live session
+    for model in (ORDERS, REVENUE):
+        before = len(shop.sql(f"SELECT * FROM {model}.snapshots"))
+        expire(util.loadIcebergTable(shop.workspace.spark._jsparkSession, f"lake.{model}"))
+        assert len(shop.sql(f"SELECT * FROM {model}.snapshots")) < before
+        assert missing(shop, model) == set()
+    assert production(shop) == expected
+    assert shop.rows(f"SELECT * FROM {ORDERS} VERSION AS OF '{tag_before(third.id)}'") == old
+    shop.rollback(third)
+    assert shop.production(ORDERS) == old
+    assert swept(shop).dropped == ()
+
+
+@contextmanager
+def old_iceberg(shop: Shop) -> Iterator[Any]:
+    """The catalog as another engine has it: Iceberg 1.9.2, in a JVM of its own."""
+    spark = Path(pyspark.__file__).parent / "jars"
+    kept = [*jars._kept(OLD_ICEBERG, os.environ), *(j for j in jars.kept_jars(os.environ) if "sqlite" in j.name)]
+    (py4j,) = spark.glob("py4j-*.jar")
+    port = launch_gateway(
+        jarpath=str(py4j), classpath=os.pathsep.join([*map(str, kept), f"{spark}/*"]), die_on_exit=True
+    )
+    gateway = JavaGateway(gateway_parameters=GatewayParameters(port=port))
+    try:
+        jvm = gateway.jvm
+        assert jvm.org.apache.iceberg.IcebergBuild.version() == "1.9.2"
+        catalog, properties = jvm.org.apache.iceberg.jdbc.JdbcCatalog(), jvm.java.util.HashMap()
+        properties.put("uri", f"jdbc:sqlite:{shop.root}/.retcon/lake.db?busy_timeout=30000&journal_mode=WAL")
+        properties.put("warehouse", f"{shop.root}/.retcon/warehouse")
+        properties.put("jdbc.schema-version", "V1")
+        catalog.setConf(jvm.org.apache.hadoop.conf.Configuration())
+        catalog.initialize("lake", properties)
+        yield lambda model: catalog.loadTable(jvm.org.apache.iceberg.catalog.TableIdentifier.parse(model))
+    finally:
+        gateway.shutdown()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("is_swept", [True, False])
+def test_an_engine_with_iceberg_1_9_expires_after_a_sweep_and_every_file_is_there(
+    tmp_path: Path, is_swept: bool
+) -> None:
+    with closing(Shop(tmp_path / "shop", SQLITE)) as shop:
+        first, second = corrections(shop)
+        expected = production(shop)
+        shop.now += timedelta(days=15)
+        if is_swept:
+            assert swept(shop).dropped
+        else:
+            # What people do by hand, and what it costs.
+            for run in (first, second):
+                for ref in (f"BRANCH {branch_of(run.id)}", f"TAG IF EXISTS {tag_before(run.id)}"):
+                    shop.sql(f"ALTER TABLE {ORDERS} DROP {ref}")
+        with old_iceberg(shop) as load:
+            expire(load(ORDERS))
+        assert bool(missing(shop, ORDERS)) is not is_swept
+        if is_swept:
+            assert production(shop) == expected
