@@ -27,7 +27,11 @@ COVERS: dict[str, frozenset[str]] = {
     "a wave that fails, and a pause": frozenset({"WaveFailed recorded", "Paused recorded", "Resumed recorded"}),
     "a refused publish": frozenset({"PublishRefused recorded"}),
     "a cancellation": frozenset({"Cancelled recorded", "branch dropped", "table dropped"}),
-    "a rollback": frozenset({"metadata written", "pointers swapped, COMMIT not sent", "RolledBack recorded"}),
+    "a rollback": frozenset({"RollbackBegan recorded", "RolledBack recorded"}),
+    "a rollback around others": frozenset(
+        {"branch opened", "wave committed", "metadata written", "pointers swapped, COMMIT not sent"}
+    ),
+    "a sweep": frozenset({"refs dropped", "old version dropped"}),
     "others that add rows": frozenset({"Rebased recorded", "branch carried over"}),
     "an adoption": frozenset({"adoption recorded"}),
 }

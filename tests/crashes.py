@@ -128,11 +128,12 @@ def require_sound(trial: Trial) -> None:
     for table in filter(None, (iceberg(trial.shop, name) for name in trial.tables)):
         _require_files(table)
         published = [
-            s.snapshot_id
-            for s in table.metadata.snapshots
-            if s.summary is not None
-            and s.summary.get("retcon.run") == trial.run
-            and s.summary.get("retcon.wave") is None
+            snapshot
+            for snapshot in table.metadata.snapshots
+            if (marks := snapshot.summary) is not None
+            and marks.get("retcon.run") == trial.run
+            and marks.get("retcon.wave") is None
+            and marks.get("retcon.round") is None
         ]
         assert len(published) <= 1, "published twice"
         has_published = run is not None and run.state in (RunState.PUBLISHED, RunState.ROLLED_BACK)

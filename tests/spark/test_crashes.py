@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from datetime import timedelta
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from retcon.core.runs import RunState
 from retcon.errors import GatesFailed, Interrupted, Refused
 from retcon.flow.apply import Override, Until
 from retcon.flow.ports import Progress
+from retcon.flow.sweep import sweep
 from tests.conftest import SQLITE
 from tests.crash_points import COVERS
 from tests.crashes import Trial, iceberg, try_every_crash
@@ -28,6 +30,14 @@ FRESH = ORDERS.replace("replay: {wave: 3}\n", "")
 WINDOWED = FRESH.replace(
     "raw.rates: {time: rate_date}", "raw.rates: {valid: {from: rate_date, to: until, key: [currency]}}"
 )
+FULL = """\
+/* retcon
+strategy: full
+inputs: {raw.orders: {}}
+columns: {order_date: date, size: "decimal(22,2)"}
+*/
+SELECT order_date, sum(amount) AS size FROM raw.orders GROUP BY order_date
+"""
 
 
 class Scenes:
@@ -36,6 +46,7 @@ class Scenes:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._numbers = count(1000)
+        self._later = timedelta()
         self.shop = self._new_shop()
         self.shop.open_doors()
         self.shop.backfill()
@@ -125,8 +136,39 @@ class Scenes:
         return Trial(shop=self.shop, run=plan.id, tables=(model,), act=lambda: self.shop.cancel(run), check=check)
 
     def a_rollback(self) -> Trial:
-        before = [self.shop.production(table) for table in BOTH]
+        return self._rolling_back(around=0)
+
+    def a_rollback_around_others(self) -> Trial:
+        return self._rolling_back(around=next(self._numbers))
+
+    def a_sweep(self) -> Trial:
+        model, shop = self._fresh_model(FULL), self.shop
+        shop.backfill(model, dates=False)
+        shop.edit(model, '"decimal(22,2)"', "string")
+        shop.edit(model, "sum(amount) AS size", "CAST(sum(amount) AS STRING) AS size")
+        run = shop.backfill(model, dates=False)
+        old = run.tables[model].written
+        self._later += timedelta(days=30)
+
+        def act() -> None:
+            w = shop.workspace
+            sweep(w.outline, w.ledger, w.tables, shop.now + self._later, dry=False)
+
+        def check() -> None:
+            found = iceberg(shop, model)
+            assert found is not None
+            assert set(found.metadata.refs) == {"main"}
+            assert iceberg(shop, old) is None
+
+        return Trial(shop=shop, run=run.id, tables=(model,), act=act, check=check)
+
+    def _rolling_back(self, around: int) -> Trial:
+        """With a row of somebody else's, of another day, that stays."""
         run = self.shop.apply(self._restating())
+        if around:
+            self.shop.sql(f"INSERT INTO mart.orders_usd VALUES ({around}, DATE '2026-01-07', 'USD', 'other', 1)")
+        before = [self.shop.rows(f"SELECT * FROM {table}.tag_retcon_before_{run.id}") for table in BOTH]
+        before[0] += self.shop.rows(f"SELECT * FROM mart.orders_usd WHERE order_id = {around}")
 
         def act() -> None:
             standing = self.shop.workspace.ledger.run(run.id)
@@ -159,9 +201,9 @@ class Scenes:
     def _new_shop(self) -> Shop:
         return Shop(self._folder / f"shop {next(self._numbers)}", SQLITE)
 
-    def _fresh_model(self) -> str:
+    def _fresh_model(self, text: str = FRESH) -> str:
         model = f"mart.fresh_{next(self._numbers)}"
-        self.shop.write(model, FRESH)
+        self.shop.write(model, text)
         return model
 
     def _restating(self, amount: int = 7) -> Plan:

@@ -62,6 +62,7 @@ from retcon.lakehouse.snapshots import drop_refs, landing_of, refs_of
 from retcon.lakehouse.spans import Spans
 
 _BRANCH_DROPPED, _TABLE_DROPPED = FaultPoint("branch dropped"), FaultPoint("table dropped")
+_VERSION_DROPPED = FaultPoint("old version dropped")
 _SPARK_NAMES = {"long": "bigint", "timestamptz": "timestamp", "timestamp": "timestamp_ntz", "uuid": "string"}
 
 
@@ -340,12 +341,13 @@ class IcebergMetadata:
         if (str(table.metadata.table_uuid), table.metadata.current_snapshot_id) != (uuid, snapshot_id):
             return False
         # Some tables don't own their files, and say so.
-        if table.properties.get("gc.enabled", "true").lower() == "false":
-            catalog.drop_table(name)
-        else:
-            # Out of the catalog first: what can't be deleted then is no table's any more.
-            with suppress(OSError):
-                catalog.purge_table(name)
+        with _VERSION_DROPPED:
+            if table.properties.get("gc.enabled", "true").lower() == "false":
+                catalog.drop_table(name)
+            else:
+                # Out of the catalog first: what can't be deleted then is no table's any more.
+                with suppress(OSError):
+                    catalog.purge_table(name)
         return True
 
     def close(self) -> None:

@@ -22,8 +22,11 @@ from retcon.core.conflicts import changed_by
 from retcon.core.sweeping import Ref, TableRefs
 from retcon.core.tables import Landing
 from retcon.errors import Conflict
+from retcon.fault_points import FaultPoint
 from retcon.lakehouse.histories import EPOCH, commit_of
 from retcon.lakehouse.spans import Spans
+
+_REFS_DROPPED = FaultPoint("refs dropped")
 
 
 def landing_of(table: Table, snapshot: Snapshot, spans: Spans) -> Landing:
@@ -66,7 +69,8 @@ def drop_refs(table: Table, seen: TableRefs, names: Collection[str]) -> None:
     )
     updates += (RemoveSnapshotsUpdate.model_validate({"snapshot-ids": only}),) if only else ()
     try:
-        table.catalog.commit_table(table, requirements, updates)
+        with _REFS_DROPPED:
+            table.catalog.commit_table(table, requirements, updates)
     except (CommitFailedException, ValueError) as error:  # the second, where a snapshot expired meanwhile
         raise Conflict(
             f"{seen.table} was written by somebody else meanwhile: {error}",
