@@ -105,6 +105,9 @@ def _used(run: Run, planned: PlannedModel, context: Context) -> Iterator[SliceSe
     """The slices of a table that this run writes, and those that its other models read: both must be as they were."""
     yield planned.slices
     made = context.model(planned)
+    if made.moves_rows:
+        # A key that was found nowhere else may have come to any slice.
+        yield SliceSet.every(WHOLE)
     for reader in run.plan.models:
         for i in (i for i in context.model(reader).inputs if i.table == planned.name):
             slices = reader.input(i.name).slices
