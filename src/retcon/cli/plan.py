@@ -84,8 +84,8 @@ def plan(
     m. Dates are inclusive, and so are hours such as 2026-01-22T05, in UTC; without them each model's whole history is
     planned. A range that cuts a slice is widened to whole slices. Published models that read what changes are included.
 
-    The plan is printed and written to backfills/<id>.yaml. Nothing is computed: `retcon apply` runs it. Spark is
-    started only where --keys-from names a table or a query.
+    The plan is printed and written to backfills/<id>.yaml. Nothing is written to tables: `retcon apply` runs it. Spark
+    is started only where --keys-from names a table or a query, or where rows that are merged may leave other slices.
 
     \b
     Example:
