@@ -155,6 +155,41 @@ def test_what_is_computed_slice_by_slice_is_still_written_at_once(shop: Shop) ->
     assert shop.production("mart.by_id") == shop.rows(f"SELECT *, {placed} FROM mart.orders")
 
 
+PYTHON = """\
+from retcon.models import Day, Input, model
+
+
+@model(
+    "mart.by_code",
+    slices=Day("order_date"),
+    strategy="merge",
+    key=["order_id"],
+    inputs={"orders": Input("raw.orders", time="order_date")},
+)
+def by_code(orders):
+    return orders.select("order_id", "order_date", "amount")
+"""
+
+
+def test_rows_move_between_buckets_and_in_python_models(shop: Shop) -> None:
+    orders(shop, 6)
+    buckets = ORDERS.replace("by: order_date, every: day", "by: amount, buckets: 4").replace(
+        "time: order_date", "key: amount"
+    )
+    shop.write("mart.by_amount", buckets)
+    (shop.root / "models" / "mart" / "by_code.py").write_text(PYTHON)
+    shop.sql("UPDATE raw.orders SET amount = order_id")
+    shop.backfill("mart.by_amount", "mart.by_code", start=day(1), end=day(6))
+    move(shop, 20, 5)
+    move(shop, 40, 6)
+    plan = shop.plan("mart.by_amount", "mart.by_code", start=day(5), end=day(6), wave=1)
+    assert scope(plan) == {"mart.by_amount": "b0..b3", "mart.by_code": f"{day(2)}, {day(4)}..{day(6)}"}
+    assert [len(model.waves) for model in plan.models] == [1, 1]
+    shop.apply(plan)
+    assert shop.production("mart.by_amount") == raw(shop)
+    assert shop.production("mart.by_code") == raw(shop)
+
+
 def test_a_day_whose_last_order_moves_away_is_emptied_only_where_that_is_allowed(shop: Shop) -> None:
     orders(shop, 4)
     shop.backfill("mart.orders", start=day(1), end=day(4))
