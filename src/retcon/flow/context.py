@@ -96,16 +96,13 @@ def job_of(
     carried = _carried(run, planned, slices, context)
     if carried is None or not model.moves_rows:
         return replace(computing(slices, full_name), carried=carried)
-    parts = parts_of(model, slices & planned.computed)
-    return Job(
-        name=full_name,
-        model=model,
-        slices=slices,
-        reads={},
-        parameters={},
-        carried=carried,
-        parts=tuple(computing(part, f"{full_name}_{number}") for number, part in enumerate(parts)),
-    )
+    return replace(in_parts(full_name, model, slices & planned.computed, computing), slices=slices, carried=carried)
+
+
+def in_parts(name: str, model: Model, slices: SliceSet, computing: Callable[[SliceSet, str], Job]) -> Job:
+    """One job for slices that may have to be computed apart."""
+    parts = (computing(part, f"{name}_{number}") for number, part in enumerate(parts_of(model, slices)))
+    return Job(name=name, model=model, slices=slices, reads={}, parameters={}, parts=tuple(parts))
 
 
 def placed(run: Run, read: Read) -> Read:

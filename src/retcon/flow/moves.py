@@ -12,8 +12,7 @@ from retcon.core.planning import Scope, World, require_inputs
 from retcon.core.plans import PlannedModel
 from retcon.core.projects import Project
 from retcon.core.slices import Buckets, SliceSet
-from retcon.core.waves import parts_of
-from retcon.flow.context import parameters_of, read_as_planned
+from retcon.flow.context import in_parts, parameters_of, read_as_planned
 from retcon.flow.ports import Homes, Tables
 
 
@@ -58,24 +57,21 @@ class Moves:
         limits.require(bytes=planned.bytes)
         require_inputs((planned,), allow_missing=self.allow_missing)
         snapshots = {table: facts.snapshot_id for table, facts in self.world.facts.items()}
-        name = f"retcon_plan_{model.name.replace('.', '__')}"
+        hashed = self._bucketed_as(model)
 
-        def computing(part: SliceSet, number: int) -> Job:
+        def computing(part: SliceSet, name: str) -> Job:
             return Job(
-                name=f"{name}_{number}",
+                name=name,
                 model=model,
                 slices=part,
                 reads={
-                    i.name: read_as_planned(
-                        i, planned.input(i.name), part, snapshots, bucketed_as=self._bucketed_as(model)
-                    )
+                    i.name: read_as_planned(i, planned.input(i.name), part, snapshots, bucketed_as=hashed)
                     for i in model.inputs
                 },
                 parameters=parameters_of(part, self.project.settings.params, run_ts=self.now),
             )
 
-        parts = tuple(computing(part, number) for number, part in enumerate(parts_of(model, slices)))
-        return Job(name=name, model=model, slices=slices, reads={}, parameters={}, parts=parts)
+        return in_parts(f"retcon_plan_{model.name.replace('.', '__')}", model, slices, computing)
 
     def _bucketed_as(self, model: Model) -> str | None:
         by = model.slicing.by
