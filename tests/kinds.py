@@ -13,7 +13,7 @@ from random import Random
 from retcon.core.slices import WHOLE, Buckets, Cut, Grain, SliceSet, Whole
 
 FAMILIES = (
-    "passed on", "grouped", "slice by slice", "reaching", "reading itself", "python", "not by time", "merged",
+    "passed on", "grouped", "slice by slice", "reaching", "reading itself", "python", "not by time", "merged", "moving",
 )  # fmt: skip
 ANCHORS = (
     date(2020, 2, 28),  # a leap day is next
@@ -185,11 +185,13 @@ def _reader(random: Random, first: Layer) -> Layer:
     """A second model, over the first one's table, cut as it likes."""
     if first.type is None or random.random() < 0.3:
         return _not_by_time(random, first.type)
-    family = random.choice(["passed on", "grouped", "slice by slice", "merged", "reaching"])
+    family = random.choice(["passed on", "grouped", "slice by slice", "merged", "reaching", "moving"])
     own = first.cut if isinstance(first.cut, Grain) else Grain.DAY
     grain = random.choice([grain for grain in Grain if not grain.is_shorter(own)])
     if own in _FINER and family in ("passed on", "grouped", "merged") and random.random() < 0.3:
         grain = _FINER[own]
+    if family == "moving":
+        grain = random.choice([grain for grain in Grain if own.divides(grain)])  # a home lies in one of its slices
     return _by_time(random, family, first.type, grain)
 
 
@@ -222,6 +224,8 @@ def _by_time(random: Random, family: str, type: str, grain: Grain) -> Layer:
         case "merged":
             code = "SELECT t, k, sum(v) AS v FROM {source} WHERE k IS NOT NULL GROUP BY t, k"
             return replace(_plainly(layer, code), strategy="merge", key=("t", "k"))
+        case "moving":
+            return _moving(random, layer)
     raise ValueError(family)
 
 
@@ -307,6 +311,27 @@ def _python(random: Random, layer: Layer) -> Layer:
         code = 's.groupBy("t", "k").agg(F.sum("v").alias("v"))'
         expected = "SELECT t, k, sum(v) AS v FROM {source} WHERE t IS NOT NULL GROUP BY t, k"
     return replace(layer, inputs="", keys=keys, code=code, expected=expected, is_python=True)
+
+
+def _moving(random: Random, layer: Layer) -> Layer:
+    """A row for each key, in the slice that is its home now."""
+    assert isinstance(layer.cut, Grain)
+    assert layer.type is not None
+    whole = _beginning(layer.type, layer.cut)
+    slice = "s.t" if whole == "t" else whole.replace(" t)", " s.t)")
+    inputs = f"{layer.inputs}\n  raw.homes: {{}}"
+    joined = "{source} s JOIN raw.homes h ON h.k = s.k AND s.t >= h.since AND s.t < h.till"
+    together = f"SELECT s.k, {slice} AS t, sum(s.v) AS v FROM {joined} GROUP BY s.k, {slice}"
+    apart = f"SELECT s.k, min({slice}) AS t, sum(s.v) AS v FROM {joined} GROUP BY s.k"
+    return replace(
+        _plainly(layer, together), code=random.choice([together, apart]), inputs=inputs, strategy="merge", key=("k",)
+    )
+
+
+def some_homes(random: Random, type: str, slices: SliceSet) -> list[str]:
+    """The slice of each key, as rows."""
+    found = {key: random.choice(list(slices)).interval for key in "abc"}
+    return [f"('{key}', {literal(type, each.start)}, {literal(type, each.end)})" for key, each in found.items()]
 
 
 def _not_by_time(random: Random, type: str | None) -> Layer:

@@ -224,6 +224,7 @@ def test_the_reference_says_which_gates_can_be_overridden() -> None:
         gates.EMPTY,
         gates.PARITY,
         gates.OTHER_KEYS,
+        gates.ONE_ROW,
     }
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from retcon.core.environments import bound
+from retcon.core.jobs import Job, Read
 from retcon.core.models import Model
 from retcon.core.plans import Plan
 from retcon.core.projects import Project
@@ -135,7 +136,12 @@ class Workspace:
     def planner(self) -> Planner:
         from retcon.flow.plan import Planner
 
-        return Planner(self.project, self.tables, self.ledger, _SqlText())
+        return Planner(self.project, self.tables, self.ledger, _SqlText(), self._homes)
+
+    def _homes(self, job: Job, there: Read) -> SliceSet:
+        """Starts Spark, for plans that have to look at rows."""
+        self.import_code([job.model])
+        return self.warehouse.homes(job, there)
 
     @property
     def adopter(self) -> Adopter:

@@ -258,6 +258,16 @@ def test_render_shows_bound_values_lookback_and_slice_by_slice(retcon: Retcon, s
     assert result["parameters"]["run_ts"].endswith("Z")
 
 
+def test_render_shows_all_slices_of_rows_that_may_move_in_one_job(retcon: Retcon, shop: Path) -> None:
+    (shop / "models" / "mart" / "merged.sql").write_text(
+        "/* retcon\nslices: {by: order_date, every: day}\nstrategy: merge\nkey: [order_id]\nreplay: {wave: 2}\n"
+        "inputs: {raw.orders: {time: order_date}}\n*/\nSELECT order_id, order_date FROM raw.orders\n"
+    )
+    answer = retcon("render", "mart.merged", "-s", "2026-01-02", "-e", "2026-01-05")
+    assert answer.out.startswith("-- mart.merged: 2026-01-02..2026-01-05 (4 slices)\n")
+    assert "the first of" not in answer.out
+
+
 def test_render_works_before_any_table_is_there(retcon: Retcon, bare: Path) -> None:
     answer = retcon("render", REVENUE, "--start", "2026-01-02")
     assert answer.code == 0

@@ -107,6 +107,14 @@ def test_a_plan_tells_what_it_leaves_outside_and_why_slices_run_alone(shop: Path
     assert "2026-01-22 21:00 Asia/Tokyo" in text
 
 
+def test_a_plan_tells_which_slices_rows_may_leave(shop: Path, planned: Plans) -> None:
+    plan = planned()
+    first = replace(plan.models[0], moved_from=plan.models[0].waves[0])
+    plan = replace(plan, models=(first, *plan.models[1:]))
+    text = drawn(plan_view(plan, Workspace(shop).project.settings, Zone("UTC"), None))
+    assert "rows may leave: 2026-01-01..2026-01-04" in " ".join(text.split())
+
+
 def test_the_guarantee_counts_the_tables() -> None:
     assert [guarantee(n).split(" in ")[0] for n in (1, 2, 3)] == ["the table", "both tables", "all 3 tables"]
 

@@ -571,3 +571,16 @@ def test_a_chain_goes_on_where_it_ends_and_not_beyond_a_gap(workshop: Workshop) 
     assert any("2026-01-06..2026-01-10" in note for note in restated.notes)
     with pytest.raises(Refused, match=r"mart\.total has no data for 2026-01-12"):
         workshop.plan("mart.total", start="2026-01-13")
+
+
+def test_hours_of_a_date_are_refused_of_python_too_where_its_table_tells(workshop: Workshop) -> None:
+    workshop.lake.by_day("raw.s", "2026-01-01..2026-01-20")
+    workshop.publish_by_hand("mart.p", "2026-01-01..2026-01-03")
+    path = workshop.root / "models" / "mart" / "p.py"
+    path.parent.mkdir(parents=True)
+    path.write_text(
+        "from retcon.models import Hour, Input, model\n\n\n"
+        '@model("mart.p", slices=Hour("d"), inputs={"s": Input("raw.s", time="d")})\ndef p(s):\n    return s\n'
+    )
+    with pytest.raises(Refused, match="is a DATE and tells no hours"):
+        workshop.plan("mart.p", start="2026-01-02", end="2026-01-02")

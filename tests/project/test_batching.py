@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from functools import reduce
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from retcon.core.models import Input, Slicing
 from retcon.core.slices import Grain
@@ -704,6 +707,8 @@ TRUNCATED = [
     ("month", "date_trunc('MONTH', ts)"), ("month", "trunc(ts, 'MM')"), ("month", "CAST(ts AS DATE)"),
     ("year", "date_trunc('month', ts)"), ("week", "trunc(ts, 'WEEK')"), ("day", "to_date(ts)"), ("day", "date(ts)"),
     ("hour", "date_trunc('HOUR', ts)"), ("hour", "date_trunc('MINUTE', ts)"), ("month", "ts"),
+    ("day", "CAST(date_trunc('day', ts) AS DATE)"), ("week", "to_date(date_trunc('WEEK', ts))"),
+    ("month", "date_trunc('MONTH', CAST(date_trunc('HOUR', ts) AS DATE))"),
 ]  # fmt: skip
 
 
@@ -729,6 +734,34 @@ def test_where_sparks_days_are_not_those_of_utc_nothing_is_taken_for_cut_down(ev
 )  # fmt: skip
 def test_whatever_else_is_done_to_a_time_runs_slice_by_slice(every: str, at: str) -> None:
     assert judged(f"SELECT {at} AS at, count(*) AS n FROM raw.s GROUP BY {at}", every)
+
+
+CUTS = {
+    "CAST({} AS DATE)": Grain.DAY, "to_date({})": Grain.DAY, "date_trunc('hour', {})": Grain.HOUR,
+    "date_trunc('DAY', {})": Grain.DAY, "trunc({}, 'WEEK')": Grain.WEEK, "date_trunc('month', {})": Grain.MONTH,
+    "date_trunc('YEAR', {})": Grain.YEAR,
+}  # fmt: skip
+
+
+@given(
+    cuts=st.lists(st.sampled_from(sorted(CUTS)), min_size=1, max_size=3),
+    every=st.sampled_from(list(Grain)),
+    hours=st.tuples(st.integers(-20_000, 20_000), st.integers(0, 800)),
+)
+def test_a_time_that_is_cut_down_several_times_is_never_taken_for_one_of_its_slice_wrongly(
+    cuts: list[str], every: Grain, hours: tuple[int, int]
+) -> None:
+    def cut_down(hour: int) -> int:
+        return reduce(lambda at, cut: CUTS[cut].first_hour(CUTS[cut].holding(at)), cuts, hour)
+
+    at = reduce(lambda inner, cut: cut.format(inner), cuts, "ts")
+    one, other = hours[0], sum(hours)
+    if judged(f"SELECT {at} AS at FROM raw.s", every) == ():
+        assert every.holding(cut_down(one)) == every.holding(one)
+    if judged(f"SELECT ts AS at, sum(x) OVER (PARTITION BY {at}) AS s FROM raw.s", every) == ():
+        assert cut_down(one) != cut_down(other) or every.holding(one) == every.holding(other)
+    if all(CUTS[cut].divides(every) for cut in cuts):
+        assert judged(f"SELECT {at} AS at, sum(x) OVER (PARTITION BY {at}) AS s FROM raw.s", every) == ()
 
 
 JOINED = "SELECT s.ts AS at FROM raw.s s JOIN raw.r r ON r.d = CAST(s.ts AS DATE)"

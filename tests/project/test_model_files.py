@@ -298,7 +298,6 @@ def test_a_time_that_is_a_number_of_slices_is_that_number(root: Path, every: str
         ("gatez: []", "unknown key `gatez` — did you mean gates?"),
         ("replay: {waves: 3}", "unknown key `replay.waves` — did you mean wave?"),
         ("strategy: merge", "`strategy: merge` needs the model's `key`"),
-        ("strategy: merge\nkey: [currency]", "`strategy: merge`: order_date, by which the slices go, isn't in `key`"),
         ("strategy: replce", "`strategy` must be `replace` or `full` or `merge`"),
         ("strategy: [x]", "`strategy` must be `replace` or `full` or `merge`"),
         ("replay: {order: backwards}", "`replay.order` must be `parallel` or `sequential`"),
@@ -412,6 +411,14 @@ def test_the_key_is_part_of_the_code_where_rows_are_merged_by_it(root: Path) -> 
     merged = model_text("strategy: merge\nkey: [order_date, currency]")
     assert read(root, merged).strategy is Strategy.MERGE
     assert read(root, merged).fingerprint != read(root, merged.replace(", currency]", "]")).fingerprint
+
+
+def test_a_merged_row_may_move_unless_its_key_ties_it_to_its_slice(root: Path) -> None:
+    tied = read(root, model_text("strategy: merge\nkey: [ORDER_DATE, currency]"))
+    loose = read(root, model_text("strategy: merge\nkey: [currency]"))
+    assert (tied.moves_rows, loose.moves_rows) == (False, True)
+    assert not read(root, model_text("key: [currency]")).moves_rows
+    assert set(loose.gate_names) - set(tied.gate_names) == {"one_row_per_key"}
     assert read(root, model_text("key: [order_date]")).fingerprint == read(root, model_text("key: []")).fingerprint
 
 

@@ -29,7 +29,7 @@ from retcon.core.slices import Grain, SliceSet
 from retcon.errors import ProjectInvalid, Refused
 from retcon.flow import stage
 from tests.conftest import SQLITE
-from tests.kinds import FAMILIES, Kind, Layer, a_kind, some_nulls, some_rows, within
+from tests.kinds import FAMILIES, Kind, Layer, a_kind, some_homes, some_nulls, some_rows, within
 from tests.shops import Meddling, Shop
 
 pytestmark = pytest.mark.spark
@@ -98,6 +98,8 @@ class Project(Shop):
         self.sql(f"CREATE TABLE raw.s (t {kind.type}, k STRING, v INT) USING iceberg {kind.partitioning}")
         self.sql("CREATE TABLE raw.names (k STRING, name STRING) USING iceberg")
         self.sql("INSERT INTO raw.names VALUES ('a', 'Ada'), ('b', NULL)")
+        self.sql(f"CREATE TABLE raw.homes (k STRING, since {kind.type}, till {kind.type}) USING iceberg")
+        self.move()
         self.insert([*some_rows(random, kind.type, kind.slices), *some_nulls(random)])
 
     # ── its parts ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -105,6 +107,12 @@ class Project(Shop):
     def insert(self, rows: Sequence[str]) -> None:
         if rows:
             self.sql(f"INSERT INTO raw.s VALUES {', '.join(rows)}")
+
+    def move(self) -> None:
+        """Each key is at home somewhere, maybe where it was."""
+        self.sql(
+            f"INSERT OVERWRITE raw.homes VALUES {', '.join(some_homes(self.random, self.kind.type, self.kind.slices))}"
+        )
 
     def names(self, variant: str, prefix: str | None = None) -> list[str]:
         """The tables of a variant; in the project's own words, or as they are called in the environment."""
@@ -132,6 +140,7 @@ class Project(Shop):
             self.adopt()
         for part in self.parts():
             self.apply_as_expected(self.ask(*self.names("once"), slices=part, wave=1000))
+            self.move()
         self.crash(self.ask(*self.names("crashed"), wave=self.kind.wave))
         source = "raw.s"
         for layer, name in zip(self.kind.layers, self.names("crashed"), strict=True):
@@ -227,7 +236,7 @@ class Project(Shop):
 
     def scope(self, layer: Layer, planned: PlannedModel, plan: Plan) -> str:
         keys = f" AND k IN ({', '.join(map(repr, plan.keys.values))})" if planned.is_keyed and plan.keys else ""
-        return f"({layer.inside(planned.slices)}){keys}"
+        return f"({layer.inside(planned.computed)}){keys}"
 
     # ── and change ────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -242,6 +251,7 @@ class Project(Shop):
         gone = f"{random.randrange(5)}, {random.randrange(9)}"
         self.sql(f"DELETE FROM raw.s WHERE ({within(kind.type, part)}) AND v IN ({gone})")
         self.insert(some_rows(random, kind.type, changed, 2))
+        self.move()
         keys = self.workspace.listed_keys("k=a,c").keys if kind.with_keys else None
         try:
             plan = self.ask(self.names("once")[0], slices=part, keys=keys)

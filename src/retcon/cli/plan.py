@@ -90,8 +90,8 @@ def plan(
     planned. A range that cuts a slice is widened to whole slices. Published models that read what changes are included.
     Refused where another run is under way over the same slices, unless --force lets both stage: the publish decides.
 
-    The plan is printed and written to backfills/<id>.yaml. Nothing is computed: `retcon apply` runs it. Spark is
-    started only where --keys-from names a table or a query.
+    The plan is printed and written to backfills/<id>.yaml. Nothing is written to tables: `retcon apply` runs it. Spark
+    is started only where --keys-from names a table or a query, or where rows that are merged may leave other slices.
 
     \b
     Example:

@@ -19,7 +19,7 @@ from retcon.core.ranges import asked_interval
 from retcon.core.readings import reading_of
 from retcon.core.slices import Buckets, Cut, Grain, SliceSet
 from retcon.core.tables import TableFacts
-from retcon.core.waves import cut_waves
+from retcon.core.waves import cut_waves, parts_of
 from retcon.flow.context import parameters_of, read_of
 from retcon.wiring import Workspace, slice_predicate
 
@@ -64,11 +64,11 @@ def _asked(workspace: Workspace, model: Model, start: str | None, end: str | Non
 
 def _rendering(workspace: Workspace, model: Model, slices: SliceSet) -> Rendering:
     """The first job of the range, as `apply` would build it."""
-    waves = cut_waves(
-        slices,
-        most=1 if model.one_by_one else model.replay.wave,
-        contiguous=model.needs_contiguous_waves,
-        files_of=lambda _: {},
+    most = 1 if model.one_by_one else model.replay.wave
+    waves = (
+        parts_of(model, slices)
+        if model.moves_rows
+        else cut_waves(slices, most=most, contiguous=model.needs_contiguous_waves, files_of=lambda _: {})
     )
     graph = workspace.project.graph
     facts = {i.table: workspace.tables.facts(i.table) for i in model.inputs}

@@ -15,7 +15,9 @@ VALID = "valid"
 """Of validity windows: judged before anything is staged."""
 OTHER_KEYS = "other_keys"
 """Only where a plan is about some keys."""
-NEVER_OVERRIDDEN = frozenset({SCHEMA, OUTSIDE_SCOPE, EMPTY, VALID, OTHER_KEYS})
+ONE_ROW = "one_row_per_key"
+"""Only where rows that are merged may move to another slice."""
+NEVER_OVERRIDDEN = frozenset({SCHEMA, OUTSIDE_SCOPE, EMPTY, VALID, OTHER_KEYS, ONE_ROW})
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -65,6 +65,14 @@ class Job:
     """Only the rows of these keys are computed."""
     carried: Read | None = None
     """The slices as they were when the run began, where rows that aren't computed stay."""
+    parts: tuple[Job, ...] = ()
+    """Where rows may move: the jobs that together compute what is written; it reads what they read."""
+    moved_to: Read | None = None
+    """Rows with the keys that are there don't stay, where only one of the slices is computed."""
+
+    @property
+    def all_reads(self) -> tuple[Read, ...]:
+        return (*self.reads.values(), *(read for part in self.parts for read in part.reads.values()))
 
     @property
     def filters_output(self) -> bool:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import date, timedelta
 from enum import StrEnum
 
-from retcon.core.gates import EMPTY, OUTSIDE_SCOPE, PARITY, SCHEMA, Gate
+from retcon.core.gates import EMPTY, ONE_ROW, OUTSIDE_SCOPE, PARITY, SCHEMA, Gate
 from retcon.core.queries import Batching, Entity, Query
 from retcon.core.slices import WHOLE, Buckets, Cut, Grain, SliceSet
 from retcon.core.validity import Validity, gate_name
@@ -222,8 +222,16 @@ class Model:
         """Every gate that will be judged: the declared ones, and those that always are."""
         declared = (gate.name for gate in self.gates)
         parity = () if self.nondeterministic else (PARITY,)
+        one_row = (ONE_ROW,) if self.moves_rows else ()
         valid = (gate_name(i.name) for i in self.inputs if i.valid is not None)
-        return (*declared, SCHEMA, OUTSIDE_SCOPE, EMPTY, *parity, *valid)
+        return (*declared, SCHEMA, OUTSIDE_SCOPE, EMPTY, *one_row, *parity, *valid)
+
+    @property
+    def moves_rows(self) -> bool:
+        """May a merged row belong to another slice than the one with its key that is there?"""
+        by = self.slicing.by
+        is_tied = by is None or by.casefold() in {column.casefold() for column in self.key}
+        return self.strategy is Strategy.MERGE and not is_tied
 
     @property
     def reads_itself(self) -> bool:

@@ -40,6 +40,20 @@ def carried_notes(scope: Scope) -> tuple[str, ...]:
     )
 
 
+def moved_notes(models: Iterable[PlannedModel], graph: Graph, unknown: Mapping[str, str]) -> tuple[str, ...]:
+    """Which slices merged rows leave, and why all is written at once."""
+    notes: list[str] = []
+    for planned in models:
+        name, left = planned.name, planned.moved_from
+        if left is not None and name in unknown:
+            notes.append(f"{name}: rows may leave {abridged(left)}, so these are written too: {unknown[name]}")
+        elif left is not None:
+            notes.append(f"{name}: rows leave {abridged(left)}, where Spark found keys that are computed elsewhere now")
+        if graph.models[name].moves_rows and len(planned.slices) > 1 and len(planned.waves) == 1:
+            notes.append(f"{name} is written in one wave: a row may move from any of its slices to another")
+    return tuple(notes)
+
+
 def beside_notes(
     planned: PlannedModel, beside: str, old: Content, graph: Graph, restated: Collection[str]
 ) -> tuple[str, ...]:

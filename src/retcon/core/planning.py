@@ -34,6 +34,8 @@ class Scope:
     """Models of which only the rows of the plan's keys are recomputed."""
     widened: Mapping[str, str] = field(default_factory=dict)
     """Why whole slices of the others are, though the plan is about some keys."""
+    moved_from: Mapping[str, SliceSet] = field(default_factory=dict)
+    """Slices that are written only because rows may leave them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,6 +54,8 @@ class World:
 
 Held = Callable[[Model, Mapping[str, SliceSet]], SliceSet]
 """The slices that a model's inputs hold, once these slices of other models are made."""
+Leave = Callable[[Model, SliceSet, Mapping[str, SliceSet]], SliceSet]
+"""The other slices of a model in which keys live that are in these, once these slices of other models are made."""
 
 
 def spread(
@@ -62,10 +66,12 @@ def spread(
     downstream: bool,
     exclude: Collection[str] = (),
     held: Held = lambda model, _: SliceSet(model.grain),
+    leave: Leave = lambda model, *_: SliceSet(model.grain),
 ) -> Scope:
     """The asked slices, and what reads them: published downstream slices are restated too."""
     slices: dict[str, SliceSet] = {}
     carried: dict[str, SliceSet] = {}
+    moved_from: dict[str, SliceSet] = {}
     outside: list[Outside] = []
     for name in graph.order:
         model = graph.models[name]
@@ -79,11 +85,20 @@ def spread(
         if covered and model.reads_itself:
             carried[name] = _and_later(covered, shown) - covered
             covered |= carried[name]
+        if covered and model.moves_rows:
+            moved_from[name] = leave(model, covered, slices) - covered
+            covered |= moved_from[name]
         if covered:
             slices[name] = covered
         option = "--exclude" if name in exclude else "--no-downstream"
         outside += _left_outside(model, slices, shown, graph, asked=name in asked, option=option)
-    return Scope(slices=slices, selected=frozenset(asked), outside=tuple(outside), carried=carried)
+    return Scope(
+        slices=slices,
+        selected=frozenset(asked),
+        outside=tuple(outside),
+        carried=carried,
+        moved_from={name: left for name, left in moved_from.items() if left},
+    )
 
 
 def _and_later(slices: SliceSet, shown: SliceSet) -> SliceSet:
@@ -164,12 +179,16 @@ def plan_model(model: Model, scope: Scope, graph: Graph, world: World, now: date
     """One model's share of the plan."""
     slices = scope.slices[model.name]
     readings = {i.name: reading_of(i, model.grain, graph, world.facts.get(i.table)) for i in model.inputs}
-    wanted = Wanted(slices=slices, open=_open(slices, now), now=now)
+    moved_from = scope.moved_from.get(model.name)
+    computed = slices if moved_from is None else slices - moved_from
+    wanted = Wanted(slices=computed, open=_open(computed, now), now=now)
     return PlannedModel(
         name=model.name,
         role=Role.SELECTED if model.name in scope.selected else Role.DOWNSTREAM,
         slices=slices,
-        waves=cut_waves(
+        waves=(slices,)
+        if is_merged_at_once(model, slices, world)
+        else cut_waves(
             slices,
             most=1 if model.one_by_one else wave or model.replay.wave,
             contiguous=model.needs_contiguous_waves,
@@ -186,10 +205,16 @@ def plan_model(model: Model, scope: Scope, graph: Graph, world: World, now: date
         ),
         gates=(*model.gate_names, *((OTHER_KEYS,) if model.name in scope.keyed else ())),
         is_keyed=model.name in scope.keyed,
+        moved_from=moved_from,
         consumers=model.consumers,
         order=model.replay.order,
         one_by_one=model.one_by_one,
     )
+
+
+def is_merged_at_once(model: Model, slices: SliceSet, world: World) -> bool:
+    """Where rows may move, a slice is known only when all are computed; not so where none of them holds any."""
+    return model.moves_rows and bool(slices & world.published.get(model.name, SliceSet(model.grain)))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -134,6 +134,12 @@ class PlannedModel:
     beside: Beside | None = None
     is_keyed: bool = False
     """Only the rows of the plan's keys are recomputed, the others are carried over."""
+    moved_from: SliceSet | None = None
+    """Slices of which nothing is computed: rows leave them whose keys are computed in others."""
+
+    @property
+    def computed(self) -> SliceSet:
+        return self.slices if self.moved_from is None else self.slices - self.moved_from
 
     def input(self, name: str) -> PlannedInput:
         return next(i for i in self.inputs if i.name == name)
@@ -304,6 +310,7 @@ def _model_document(model: PlannedModel) -> Document:
         "columns": [change_document(change) for change in model.changes],
         **({} if model.beside is None else {"beside": asdict(model.beside)}),
         **({"keyed": True} if model.is_keyed else {}),
+        **({} if model.moved_from is None else {"moved_from": model.moved_from.text}),
         "gates": list(model.gates),
         "consumers": list(model.consumers),
         "inputs": [_input_document(i) for i in model.inputs],
@@ -385,6 +392,7 @@ def _model_from(document: Mapping[str, Any]) -> PlannedModel:
         changes=tuple(change_from(change) for change in document.get("columns", ())),
         beside=Beside(**document["beside"]) if "beside" in document else None,
         is_keyed=document.get("keyed", False),
+        moved_from=SliceSet.parse(grain, document["moved_from"]) if "moved_from" in document else None,
         gates=tuple(document["gates"]),
         consumers=tuple(document["consumers"]),
         inputs=tuple(_input_from(i, grain) for i in document["inputs"]),

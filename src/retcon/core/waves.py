@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
 
+from retcon.core.models import Model
 from retcon.core.slices import SliceSet
 
 WAVE_BYTES = 4 * 1024**3
 """Input that one job reads at most, unless a single slice has more."""
+
+
+def parts_of(model: Model, slices: SliceSet) -> tuple[SliceSet, ...]:
+    """Slices that may be computed together, of those that one job writes."""
+    most = 1 if model.one_by_one else None
+    return cut_waves(slices, most=most, contiguous=model.needs_contiguous_waves, files_of=lambda _: {})
 
 
 def cut_waves(

@@ -28,6 +28,7 @@ def consumed_by(run: Run, context: Context) -> tuple[Consumed, ...]:
     found: list[Consumed] = []
     for planned in run.plan.models:
         known = {i.name: recorded[i.table] for i in context.model(planned).inputs if _is_told(i, planned, context)}
+        computed = planned.computed
         for i in context.model(planned).inputs:
             for slice in planned.slices:
                 job = SliceSet(slice.grain, (slice.ordinal,))
@@ -35,7 +36,8 @@ def consumed_by(run: Run, context: Context) -> tuple[Consumed, ...]:
                 # What the ledger has of a model tells nothing about what it was back then.
                 rows = None if i.at_slice_end else known.get(i.name)
                 # Rows of other keys were made of what their own runs read: no one content tells what the slice holds.
-                content = f"keys:{run.id}" if planned.is_keyed else _content(read_now, rows, context)
+                is_mix = planned.is_keyed or slice not in computed
+                content = f"keys:{run.id}" if is_mix else _content(read_now, rows, context)
                 found.append(
                     Consumed(
                         model=planned.name,

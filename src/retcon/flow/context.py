@@ -18,6 +18,7 @@ from retcon.core.retries import seconds_before_next
 from retcon.core.runs import Event, Run
 from retcon.core.slices import Buckets, Cut, Grain, SliceSet
 from retcon.core.tables import TableContents
+from retcon.core.waves import parts_of
 from retcon.errors import Refused
 from retcon.flow.brakes import Brake
 from retcon.flow.ports import Clock, Ledger, Tables, Warehouse, Watch
@@ -85,19 +86,30 @@ def job_of(
     model = context.model(planned)
     hashed = _bucketed_as(run, model, context)
     place = [each.name for each in run.plan.models].index(model.name)
-    return Job(
-        # With its place in the plan: a.b__c and a__b.c look the same without their dots.
-        name=f"{run.id}_{place}_{model.name.replace('.', '__')}_{name}",
-        model=model,
-        slices=slices,
-        reads={
-            i.name: placed(run, read_as_planned(i, planned.input(i.name), slices, snapshots, bucketed_as=hashed))
-            for i in model.inputs
-        },
-        parameters=parameters_of(slices, context.project.settings.params, run_ts=_run_ts(run)),
-        keyed=keyed_rows(run, planned, context),
-        carried=_carried(run, planned, slices, context),
-    )
+    # With its place in the plan: a.b__c and a__b.c look the same without their dots.
+    full_name = f"{run.id}_{place}_{model.name.replace('.', '__')}_{name}"
+
+    def computing(part: SliceSet, name: str) -> Job:
+        reads = (read_as_planned(i, planned.input(i.name), part, snapshots, bucketed_as=hashed) for i in model.inputs)
+        return Job(
+            name=name,
+            model=model,
+            slices=part,
+            reads={i.name: placed(run, read) for i, read in zip(model.inputs, reads, strict=True)},
+            parameters=parameters_of(part, context.project.settings.params, run_ts=_run_ts(run)),
+            keyed=keyed_rows(run, planned, context),
+        )
+
+    carried = _carried(run, planned, slices, context)
+    if carried is None or not model.moves_rows:
+        return replace(computing(slices, full_name), carried=carried)
+    return replace(in_parts(full_name, model, slices & planned.computed, computing), slices=slices, carried=carried)
+
+
+def in_parts(name: str, model: Model, slices: SliceSet, computing: Callable[[SliceSet, str], Job]) -> Job:
+    """One job for slices that may have to be computed apart."""
+    parts = (computing(part, f"{name}_{number}") for number, part in enumerate(parts_of(model, slices)))
+    return Job(name=name, model=model, slices=slices, reads={}, parameters={}, parts=tuple(parts))
 
 
 def placed(run: Run, read: Read) -> Read:

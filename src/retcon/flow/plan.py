@@ -12,7 +12,7 @@ from retcon.core.evolution import SchemaChange, is_built_beside
 from retcon.core.intervals import Edge, Interval, edge_text
 from retcon.core.keys import Keys, is_value_of
 from retcon.core.models import Model, Strategy
-from retcon.core.notes import beside_notes, carried_notes, keys_notes, notes_of, widened_notes
+from retcon.core.notes import beside_notes, carried_notes, keys_notes, moved_notes, notes_of, widened_notes
 from retcon.core.overlaps import overlap_notes, require_nobody_in_the_way
 from retcon.core.planning import Scope, World, narrowed_to, plan_id, plan_model, require_inputs, spread
 from retcon.core.plans import Beside, Plan, PlannedModel, Request, beside_of
@@ -33,7 +33,8 @@ from retcon.core.tables import Column, TableContents, TableFacts
 from retcon.core.types import plain_type
 from retcon.core.versions import require_past_alone, versions_of
 from retcon.errors import BadArguments, Problem, ProjectInvalid, Refused
-from retcon.flow.ports import Ledger, Sql, Tables
+from retcon.flow.moves import Moves
+from retcon.flow.ports import Homes, Ledger, Sql, Tables
 from retcon.flow.standing import known_tables
 
 
@@ -64,11 +65,12 @@ class Ask:
 class Planner:
     """Makes plans from the project, the ledger and Iceberg's metadata."""
 
-    def __init__(self, project: Project, tables: Tables, ledger: Ledger, sql: Sql) -> None:
+    def __init__(self, project: Project, tables: Tables, ledger: Ledger, sql: Sql, homes: Homes) -> None:
         self._project = project
         self._tables = tables
         self._ledger = ledger
         self._sql = sql
+        self._homes = homes
 
     def plan(self, ask: Ask) -> Plan:
         """The plan for what was asked, or an error that says why there can't be one."""
@@ -94,7 +96,9 @@ class Planner:
         interval = _around(hulls)
         readers = set().union(*(graph.descendants(name) for name in selected)) - set(selected)
         exclude = tuple(name for name in graph.select(ask.exclude) if name in readers) if ask.exclude else ()
-        scope, left_out = self._scope(ask, {name: slices for name, (_, slices) in asked.items()}, exclude, world)
+        moves = self._moves(ask, world)
+        slices_asked = {name: slices for name, (_, slices) in asked.items()}
+        scope, left_out = self._scope(ask, slices_asked, exclude, world, moves)
         limits = self._project.settings.limits
         limits.require(slices=sum(len(slices) for slices in scope.slices.values()))
         running = tuple(name for name in graph.order if name in scope.slices)
@@ -143,6 +147,7 @@ class Planner:
             notes=(
                 *widened_notes(ranges),
                 *carried_notes(scope),
+                *moved_notes(models, graph, moves.unknown),
                 *self._beside_notes(models),
                 *(keys_notes(ask.keys, scope, left_out) if ask.keys is not None else ()),
                 *notes_of(models, graph, interval, world),
@@ -151,7 +156,7 @@ class Planner:
         )
 
     def _scope(
-        self, ask: Ask, asked: Mapping[str, SliceSet], exclude: tuple[str, ...], world: World
+        self, ask: Ask, asked: Mapping[str, SliceSet], exclude: tuple[str, ...], world: World, moves: Moves
     ) -> tuple[Scope, Mapping[str, SliceSet]]:
         """The asked slices and what reads them; of keys, only what was published, and what that leaves out."""
         graph = self._project.graph
@@ -160,8 +165,18 @@ class Planner:
             seen = reduce(lambda seen, name: _with_planned(seen, graph.models[name], made[name]), made, world)
             return held_by_inputs(model, graph, seen, ask.now)
 
-        published = world.published
-        scope = spread(graph, asked, published, downstream=ask.downstream, exclude=exclude, held=held)
+        def spread_from(asked: Mapping[str, SliceSet]) -> Scope:
+            return spread(
+                graph,
+                asked,
+                world.published,
+                downstream=ask.downstream,
+                exclude=exclude,
+                held=held,
+                leave=moves.leave,
+            )
+
+        scope = spread_from(asked)
         if ask.keys is None:
             return scope, {}
         self._project.settings.limits.require(keys=ask.keys.count)
@@ -177,8 +192,22 @@ class Planner:
                 state="no plan was written",
                 next="plan it without keys",
             )
-        narrowed = spread(graph, holding, published, downstream=ask.downstream, exclude=exclude, held=held)
-        return narrowed_to(ask.keys.column, narrowed, graph, world.facts), left_out
+        return narrowed_to(ask.keys.column, spread_from(holding), graph, world.facts), left_out
+
+    def _moves(self, ask: Ask, world: World) -> Moves:
+        def planned(model: Model, scope: Scope) -> PlannedModel:
+            past = self._past(scope, world, ask.now)
+            return plan_model(model, scope, self._project.graph, replace(world, past=past), ask.now, ask.wave)
+
+        return Moves(
+            project=self._project,
+            tables=self._tables,
+            world=world,
+            homes=self._homes,
+            now=ask.now,
+            allow_missing=ask.allow_missing_source,
+            planned=planned,
+        )
 
     def _holding(self, keys: Keys, name: str, slices: SliceSet) -> SliceSet:
         """The slices in which the keys can be: of buckets of the same column, their own; else any."""

@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 
 from retcon.core.gates import (
     EMPTY,
+    ONE_ROW,
     OTHER_KEYS,
     OUTSIDE_SCOPE,
     PARITY,
@@ -24,13 +25,14 @@ from retcon.core.gates import (
     metrics_of,
     not_null_columns,
 )
-from retcon.core.jobs import KeyedRows, MeasureRequest
+from retcon.core.jobs import Job, KeyedRows, MeasureRequest, Read
 from retcon.core.measures import SliceMeasure, TableMeasures
 from retcon.core.models import Model
 from retcon.core.plans import PlannedModel
 from retcon.core.runs import Judged, ProvenSlice, ProvingBegan, Run, RunTable
 from retcon.core.schemas import is_comparable
 from retcon.core.slices import Buckets, Slice, SliceSet
+from retcon.core.waves import parts_of
 from retcon.flow.branches import require_own_branch
 from retcon.flow.context import Context, job_of, keyed_rows
 from retcon.flow.pause import AT_THE_KEYBOARD
@@ -157,7 +159,9 @@ def _always_on(
     staged, production = measured
     table = run.tables[planned.name]
     verdicts = [_schema(table, context), _outside_scope(planned, request, table, context)]
-    verdicts.append(_empty(request.model, staged, production))
+    verdicts.append(_empty(request.model, planned, staged, production))
+    if request.model.moves_rows:
+        verdicts.append(_one_row(request, staged, context))
     keyed = keyed_rows(run, planned, context)
     if keyed is not None:
         verdicts.append(_other_keys(request, keyed, context))
@@ -197,17 +201,26 @@ def _outside_scope(planned: PlannedModel, request: MeasureRequest, table: RunTab
     return _verdict(planned.name, OUTSIDE_SCOPE, "no row outside the planned slices", findings)
 
 
-def _empty(model: Model, staged: TableMeasures, production: TableMeasures) -> Verdict:
+def _empty(model: Model, planned: PlannedModel, staged: TableMeasures, production: TableMeasures) -> Verdict:
     """A slice without rows is never taken for done; but nobody can say that a bucket should have had some."""
     empty = [slice for slice, measure in sorted(staged.slices.items()) if measure.rows == 0]
     summary = f"{len(empty):,} slices without rows" if empty else "every slice has rows"
     had_rows = {slice for slice, measure in production.slices.items() if measure.rows}
-    expected = [slice for slice in empty if slice in had_rows or not isinstance(slice.grain, Buckets)]
+    computed = SliceSet(model.grain) if isinstance(model.grain, Buckets) else planned.computed
+    expected = [slice for slice in empty if slice in had_rows or slice in computed]
     refused = [] if model.allow_empty else expected
     findings = [
         Finding(slice=slice.label, text="no rows; `allow_empty: true` would let it be emptied") for slice in refused
     ]
     return _verdict(model.name, EMPTY, summary, findings)
+
+
+def _one_row(request: MeasureRequest, staged: TableMeasures, context: Context) -> Verdict:
+    """No key of these slices is anywhere else in the table: it may have come there since the plan was made."""
+    gate = Unique(name=ONE_ROW, kind=ONE_ROW, columns=request.model.key)
+    duplicates = {ONE_ROW: context.warehouse.duplicates(request, gate, staged.rows)}
+    measured = TableMeasures()
+    return judge(gate, Evidence(model=request.model.name, staged=measured, production=measured, duplicates=duplicates))
 
 
 def _other_keys(request: MeasureRequest, keyed: KeyedRows, context: Context) -> Verdict:
@@ -223,15 +236,25 @@ def _parity(
     run: Run, planned: PlannedModel, request: MeasureRequest, staged: TableMeasures, context: Context
 ) -> Verdict:
     """One slice, drawn by the run's id, recomputed alone must equal its share of the wave."""
-    shared = [slice for wave in planned.waves if len(wave) > 1 for slice in wave]
+    waves = (part for wave in planned.waves for part in parts_of(request.model, wave & planned.computed))
+    shared = [slice for wave in waves if len(wave) > 1 for slice in wave]
     if not shared:
         return _verdict(planned.name, PARITY, "every slice was computed alone", [])
     drawn = _drawn(f"{run.id}/{planned.name}", shared)
     alone = SliceSet(planned.slices.grain, (drawn.ordinal,))
-    job = job_of(run, planned, alone, context.snapshots(run), context, "parity")
+    job = _without_moved(job_of(run, planned, alone, context.snapshots(run), context, "parity"), planned, request)
     difference = context.warehouse.differs_alone(job, request, staged.slices[drawn].checksum)
     findings = [Finding(slice=drawn.label, text=f"computed alone, {difference}")] if difference else []
     return _verdict(planned.name, PARITY, f"{drawn.label} computed alone gives the same", findings)
+
+
+def _without_moved(job: Job, planned: PlannedModel, request: MeasureRequest) -> Job:
+    """Of a slice that is computed alone, rows don't stay whose keys are now in others of the run."""
+    if not job.parts:
+        return job
+    others = planned.slices - job.slices
+    by = request.model.slicing.by
+    return replace(job, moved_to=Read(table=request.table, snapshot_id=request.staged, by=by, slices=others))
 
 
 def _drawn(seed: str, slices: list[Slice]) -> Slice:

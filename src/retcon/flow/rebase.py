@@ -64,6 +64,9 @@ def rebase(run: Run, seen: Mapping[str, Seen], context: Context) -> Run:
     pins = {table: _pinned_now(run, table, context) for table in run.pins}
     shares = [_share(run, planned, seen, pins, context) for planned in run.plan.models]
     anew = to_restage(shares)
+    moving = next((p.name for p in run.plan.models if p.name in anew and context.model(p).moves_rows), None)
+    if moving is not None:
+        raise _conflict(run, f"{moving}: what it reads changed meanwhile, and its rows may leave other slices now")
     number = 1 + max((table.rebase.round for table in run.tables.values() if table.rebase is not None), default=0)
     event = Rebased(
         round=number,
@@ -139,6 +142,7 @@ def _seen(run: Run, planned: PlannedModel, context: Context) -> Seen:
             run, f"{planned.name}: written by others since this run began to build a table in its place ({told})"
         )
     _require_same_table(run, table, facts)
+    moves_rows = context.model(planned).moves_rows
     commits = context.tables.commits(
         planned.name,
         time=context.model(planned).slicing.by,
@@ -147,7 +151,8 @@ def _seen(run: Run, planned: PlannedModel, context: Context) -> Seen:
         until=facts.snapshot_id,
     )
     if commits is None:
-        if not table.content or content_used(run.plan, planned, facts.snapshot_id, context) != table.content:
+        is_same = table.content and content_used(run.plan, planned, facts.snapshot_id, context) == table.content
+        if not is_same or moves_rows:
             raise _conflict(
                 run,
                 f"{planned.name}: the snapshots since this run began have expired, and the files of "
@@ -155,6 +160,13 @@ def _seen(run: Run, planned: PlannedModel, context: Context) -> Seen:
             )
         return replace(unmoved, since=facts.snapshot_id)
     _require_nothing_taken(run, planned, commits)
+    written = tuple(commit for commit in reversed(commits) if not commit.is_rewrite)
+    if moves_rows and written:
+        raise _conflict(
+            run,
+            f"{planned.name}: written by others since this run began ({_told(written)}), and a key that it merges may "
+            "have come to any slice by that",
+        )
     read = dict(_changed_reads(run, planned, facts.snapshot_id, context))
     hit = changed_by(commits, planned.slices.grain).within(planned.slices)
     return Seen(

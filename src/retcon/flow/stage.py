@@ -108,7 +108,7 @@ def _jobs(
 def _sized(job: Job, context: Context) -> Job:
     total = largest = 0
     kept = (job.carried,) if job.carried is not None and job.carried.snapshot_id is not None else ()
-    for read in (*job.reads.values(), *kept):
+    for read in (*job.all_reads, *kept):
         held = context.contents_of(read)
         if held.told is Told.NOTHING:
             return job
@@ -154,7 +154,7 @@ def _open_tables(run: Run, context: Context) -> Run:
 
 def _open_table(run: Run, planned: PlannedModel, snapshots: Mapping[str, int | None], context: Context) -> RunTable:
     model = context.model(planned)
-    first = SliceSet(planned.slices.grain, planned.slices.ordinals[:1])
+    first = SliceSet(planned.slices.grain, planned.computed.ordinals[:1])
     job = job_of(run, planned, first, snapshots, context, "schema")
     there = context.tables.facts(planned.name)
     if there is not None:
@@ -348,7 +348,7 @@ def _evidence(context: Context, wave: _Wave, scanned: Mapping[str, int] | None) 
     if scanned is None:
         return ()
     evidence: dict[str, ScanEvidence] = {}
-    for read in wave.job.reads.values():
+    for read in wave.job.all_reads:
         held = context.contents_of(read)
         if held.told is not Told.ROWS or read.table not in scanned:
             continue  # Spark's metrics don't say which of them a scan of files was of, or came too late

@@ -286,15 +286,23 @@ def wave_of(frame: DataFrame, job: Job, *, in_code: bool = False) -> str:
 
 def slices_of(reads: ScopedReads, job: Job) -> DataFrame:
     """The job's slices as they will be: what is computed, and with it the rows that stay."""
-    computed = confined(reads.compute(job), job)
+    computed = computed_by(reads, job)
     if job.carried is None:
         return computed
     there = fitted(reads.frame(job.carried), computed)
+    if job.moved_to is not None:
+        there = there.join(reads.frame(job.moved_to).select(*map(quoted, job.model.key)), list(job.model.key), "anti")
     if job.keyed is None:
         return _merged(there, computed, job.model.key)
     column = job.keyed.keys.column
     kept = reads.of_keys(there, column, job.keyed, others=True)
     return kept.unionByName(reads.of_keys(computed, column, job.keyed))
+
+
+def computed_by(reads: ScopedReads, job: Job) -> DataFrame:
+    """What the job computes, held to its slices."""
+    frames = [confined(reads.compute(part), part) for part in job.parts or (job,)]
+    return reduce(DataFrame.unionByName, frames)
 
 
 def _merged(there: DataFrame, computed: DataFrame, key: tuple[str, ...]) -> DataFrame:

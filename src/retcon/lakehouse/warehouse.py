@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 
 from retcon.core.projects import Source
 from retcon.lakehouse.measuring import Measuring
+from retcon.lakehouse.moving import Moving
 from retcon.lakehouse.publishing import Publishing
 from retcon.lakehouse.python_models import ProjectCode
 from retcon.lakehouse.scoped_reads import ScopedReads
@@ -34,6 +35,7 @@ class SparkWarehouse:
         self.open_branch = staging.open_branch
         self.stage = staging.stage
         self.windows = windows.windows
+        self.homes = Moving(reads).homes
         self.measure = measuring.measure
         self.duplicates = measuring.duplicates
         self.others_changed = measuring.others_changed

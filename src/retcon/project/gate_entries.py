@@ -19,7 +19,7 @@ from retcon.project.shapes import Objection, Problems, Shape, Text, Texts, read_
 from retcon.project.yaml_text import Place
 
 _LATER = ("null_rate", "accepted", "foreign_key", "no_rows", "reconcile", "profile", "great_expectations")
-_ALWAYS_ON = frozenset({gates.SCHEMA, gates.OUTSIDE_SCOPE, gates.PARITY, gates.EMPTY, gates.OTHER_KEYS})
+_ALWAYS_ON = frozenset({gates.SCHEMA, gates.OUTSIDE_SCOPE, gates.PARITY, gates.EMPTY, gates.OTHER_KEYS, gates.ONE_ROW})
 
 
 def read_gates(

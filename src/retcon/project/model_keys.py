@@ -216,20 +216,10 @@ class ModelKeys(Shape):
         return UNSLICED if self.slices is None else self.slices.slicing()
 
     def check_strategy(self, problems: Problems) -> None:
-        """Rows are merged by a key that ties them to their slice: else one could leave a row behind in another."""
-        if self.strategy != Strategy.MERGE:
-            return
-        by = self.slicing().by
-        if not self.key:
+        """Rows are merged by a key."""
+        if self.strategy == Strategy.MERGE and not self.key:
             problems.add(
                 ("strategy",), "`strategy: merge` needs the model's `key`", remedy="name the columns: `key: […]`"
-            )
-        elif by is not None and by.casefold() not in {column.casefold() for column in self.key}:
-            problems.add(
-                ("strategy",),
-                f"`strategy: merge`: {by}, by which the slices go, isn't in `key`, so a row that moves to another "
-                "slice would leave the old one behind",
-                remedy=f"cut it by its key, `slices: {{by: {self.key[0]}, buckets: 32}}`, or leave `slices` out",
             )
 
     def declared_inputs(self, problems: Problems, *, model: str) -> tuple[Input, ...]:

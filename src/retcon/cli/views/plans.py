@@ -93,6 +93,8 @@ def _model_row(model: PlannedModel) -> tuple[Cell, ...]:
         remarks.append(Text(f"open: {slices(model.open)}", style=WARN))
     if model.is_keyed:
         remarks.append(Text("only the keys", style=GOOD))
+    if model.moved_from:
+        remarks.append(Text(f"rows may leave: {slices(model.moved_from, 2)}", style=WARN))
     if model.one_by_one:
         remarks.append(Text.assemble(("slice by slice", WARN), (f": {'; '.join(model.one_by_one)}", QUIET)))
     return (

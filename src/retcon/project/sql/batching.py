@@ -386,7 +386,7 @@ class _Judge:
         clauses = window_clauses(window)
         seen: dict[Field, Span] = {}
         for key in clauses.partition_by:
-            inner = self.calendar.truncated(key) or key
+            inner = self.calendar.uncut(key)
             column = body.scope.field_of(inner) if isinstance(inner, exp.Column) else None
             if column is not None:
                 seen[column] = self._day(key, body)

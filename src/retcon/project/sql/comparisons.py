@@ -43,6 +43,11 @@ class Calendar:
         found = _truncation(node) if self.in_utc else None
         return found[0] if found is not None and found[1].divides(self.grain) else None
 
+    def uncut(self, node: exp.Expr) -> exp.Expr:
+        """What is left when all that only cuts down to parts of a slice is taken off."""
+        inner = self.truncated(node)
+        return node if inner is None else self.uncut(inner)
+
     def day_of(self, node: exp.Expr) -> exp.Expr | None:
         """What this is the day of."""
         found = _truncation(node) if self.in_utc and self.counts_days else None
