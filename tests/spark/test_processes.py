@@ -21,14 +21,14 @@ from tests.shops import Shop
 pytestmark = pytest.mark.spark
 
 
-def start(shop: Shop, *arguments: str, **environ: str) -> subprocess.Popen[str]:
+def start(shop: Shop, *arguments: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-m", "retcon", *arguments, "--project", str(shop.root)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         bufsize=1,
-        env={**os.environ, "PYTHONUNBUFFERED": "1", **environ},
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
     )
 
 
@@ -77,7 +77,6 @@ def test_a_run_that_is_paused_or_killed_is_gone_on_with_and_until_then_nobody_el
 
 
 SLOWLY = """
-from os import environ
 from time import sleep
 
 from retcon.models import udf
@@ -85,7 +84,7 @@ from retcon.models import udf
 
 @udf("BIGINT")
 def slowly(order_id):
-    if environ.get("RETCON_TEST_SLOW") and order_id % 8 >= 3:
+    if order_id % 8 >= 3:
         sleep(600)
     return order_id
 """
@@ -93,7 +92,7 @@ def slowly(order_id):
 
 def staging_slowly(shop: Shop, plan: Plan) -> subprocess.Popen[str]:
     """An `apply` that staged three slices of eight, with a job for the fourth under way."""
-    process = start(shop, "apply", plan.id, "--max-active", "1", RETCON_TEST_SLOW="1")
+    process = start(shop, "apply", plan.id, "--max-active", "1")
     ledger = shop.workspace.ledger
     deadline = monotonic() + 120
     while not (ledger.lease(plan.id) and ledger.tallies([plan.id])[plan.id].staged == 3):
@@ -126,7 +125,7 @@ def test_a_run_is_paused_and_then_cancelled_from_another_terminal(shop: Shop) ->
     waves = shop.workspace.ledger.waves(plan.id)
     assert [wave.attempts for wave in waves] == [1, 1, 1, 0, 0, 0, 0, 0], "what was stopped didn't fail"
 
-    driver = start(shop, "apply", plan.id, RETCON_TEST_SLOW="1")
+    driver = start(shop, "apply", plan.id)
     while shop.workspace.ledger.lease(plan.id) is None:
         assert driver.poll() is None, driver.communicate()
         sleep(0.2)
