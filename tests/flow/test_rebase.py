@@ -243,6 +243,18 @@ def add_a_column(workshop: Workshop, plan: Plan) -> None:
         update.add_column("more", LongType())
 
 
+def rename_a_column(workshop: Workshop, plan: Plan) -> None:
+    with workshop.lake.table("mart.a").update_schema() as update:
+        update.rename_column("n", "m")
+
+
+def drop_a_column_and_add_it_again(workshop: Workshop, plan: Plan) -> None:
+    with workshop.lake.table("mart.a").update_schema(allow_incompatible_changes=True) as update:
+        update.delete_column("n")
+    with workshop.lake.table("mart.a").update_schema() as update:
+        update.add_column("n", LongType())
+
+
 def partition_otherwise(workshop: Workshop, plan: Plan) -> None:
     append(workshop, plan)
     with workshop.lake.table("mart.a").update_spec() as update:
@@ -299,6 +311,8 @@ def publish_it_behind_the_ledgers_back(workshop: Workshop, plan: Plan) -> None:
     [
         (delete_a_day, r"mart\.a: rows of 2026-01-05 were deleted or overwritten by others since this run began"),
         (add_a_column, r"mart\.a changed since it was staged: its schema id was 0 and is 1"),
+        (rename_a_column, r"mart\.a changed since it was staged: its schema id was 0 and is 1"),
+        (drop_a_column_and_add_it_again, r"mart\.a changed since it was staged: its schema id was 0 and is 2"),
         (partition_otherwise, r"mart\.a changed since it was staged: its partition spec id was 0 and is 1"),
         (make_it_again, r"mart\.a changed since it was staged: its uuid \(dropped and made again\?\)"),
         (write_to_the_branch, r"branch retcon_.* of mart\.a points to snapshot"),

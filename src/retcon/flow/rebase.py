@@ -133,6 +133,8 @@ def _seen(run: Run, planned: PlannedModel, context: Context) -> Seen:
             state="nothing was published",
             next=f"`retcon cancel {run.id}`, then plan again",
         )
+    if planned.beside is None:
+        _require_same_table(run, table, facts)
     unmoved = Seen(head=facts.snapshot_id, since=table.base_snapshot, hit=SliceSet(planned.slices.grain))
     if facts.snapshot_id == table.snapshot_before:
         return unmoved
@@ -141,7 +143,6 @@ def _seen(run: Run, planned: PlannedModel, context: Context) -> Seen:
         raise _conflict(
             run, f"{planned.name}: written by others since this run began to build a table in its place ({told})"
         )
-    _require_same_table(run, table, facts)
     moves_rows = context.model(planned).moves_rows
     commits = context.tables.commits(
         planned.name,
