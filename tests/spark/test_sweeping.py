@@ -1,32 +1,24 @@
-"""After a sweep and an expiry, by this Iceberg or an older one, every file that anybody can reach is there."""
+"""After a sweep and an expiry every file that anybody can reach is there."""
 
 from __future__ import annotations
 
-import os
 import time
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-import pyspark
 import pytest
-from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 
 from retcon.core.plans import branch_of, tag_before
 from retcon.core.runs import Run
 from retcon.flow.sweep import Swept, sweep
-from retcon.lakehouse import jars
-from tests.conftest import SQLITE
 from tests.shops import Shop
 
 pytestmark = pytest.mark.spark
 
 ORDERS, REVENUE = "mart.orders_usd", "mart.revenue"
-OLD_ICEBERG = ("org.apache.iceberg:iceberg-spark-runtime-3.5_2.12:1.9.2",)
 
 
 def swept(shop: Shop) -> Swept:
@@ -87,50 +79,3 @@ def test_what_is_kept_stays_readable_and_what_goes_takes_no_live_file_along(shop
     shop.rollback(third)
     assert shop.production(ORDERS) == old
     assert swept(shop).dropped == ()
-
-
-@contextmanager
-def old_iceberg(shop: Shop) -> Iterator[Any]:
-    """The catalog as another engine has it: Iceberg 1.9.2, in a JVM of its own."""
-    spark = Path(pyspark.__file__).parent / "jars"
-    kept = [*jars._kept(OLD_ICEBERG, os.environ), *(j for j in jars.kept_jars(os.environ) if "sqlite" in j.name)]
-    (py4j,) = spark.glob("py4j-*.jar")
-    port = launch_gateway(
-        jarpath=str(py4j), classpath=os.pathsep.join([*map(str, kept), f"{spark}/*"]), die_on_exit=True
-    )
-    gateway = JavaGateway(gateway_parameters=GatewayParameters(port=port))
-    try:
-        jvm = gateway.jvm
-        assert jvm.org.apache.iceberg.IcebergBuild.version() == "1.9.2"
-        catalog, properties = jvm.org.apache.iceberg.jdbc.JdbcCatalog(), jvm.java.util.HashMap()
-        properties.put("uri", f"jdbc:sqlite:{shop.root}/.retcon/lake.db?busy_timeout=30000&journal_mode=WAL")
-        properties.put("warehouse", f"{shop.root}/.retcon/warehouse")
-        properties.put("jdbc.schema-version", "V1")
-        catalog.setConf(jvm.org.apache.hadoop.conf.Configuration())
-        catalog.initialize("lake", properties)
-        yield lambda model: catalog.loadTable(jvm.org.apache.iceberg.catalog.TableIdentifier.parse(model))
-    finally:
-        gateway.shutdown()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("is_swept", [True, False])
-def test_an_engine_with_iceberg_1_9_expires_after_a_sweep_and_every_file_is_there(
-    tmp_path: Path, is_swept: bool
-) -> None:
-    with closing(Shop(tmp_path / "shop", SQLITE)) as shop:
-        first, second = corrections(shop)
-        expected = production(shop)
-        shop.now += timedelta(days=15)
-        if is_swept:
-            assert swept(shop).dropped
-        else:
-            # What people do by hand, and what it costs.
-            for run in (first, second):
-                for ref in (f"BRANCH {branch_of(run.id)}", f"TAG IF EXISTS {tag_before(run.id)}"):
-                    shop.sql(f"ALTER TABLE {ORDERS} DROP {ref}")
-        with old_iceberg(shop) as load:
-            expire(load(ORDERS))
-        assert bool(missing(shop, ORDERS)) is not is_swept
-        if is_swept:
-            assert production(shop) == expected
