@@ -89,6 +89,7 @@ def planned_models(draw: st.DrawFn) -> PlannedModel:
         consumers=tuple(draw(st.lists(TEXTS, max_size=2))),
         one_by_one=tuple(draw(st.lists(TEXTS, max_size=1))),
         beside=draw(st.none() | st.builds(Beside, table=TEXTS, instead_of=st.none() | COUNTS)),
+        moved_from=draw(st.none() | st.just(of(*slices.ordinals[cut:]))),
     )
 
 
