@@ -37,7 +37,8 @@ def rollback(
     require_reason(reason)
     workspace = terminal.workspace(project, env)
     found = run_named(run, workspace)
-    require_possible(found, reason, workspace.outline, workspace.tables, workspace.clock())
+    if workspace.ledger.intent(found.id) is None:
+        require_possible(found, reason, workspace.outline, workspace.tables, workspace.clock())
     terminal.say("starting Spark…")
     undone = roll_back(found, reason, workspace.context(lambda _: None, project=workspace.outline))
     terminal.report(lambda: undone_result(undone), lambda: undone_view(undone))

@@ -10,6 +10,7 @@ from retcon.core.plans import Plan, to_document
 from retcon.core.projects import Project
 from retcon.core.runs import ApplyBegan, GateOverridden, Paused, Run, RunOpened, RunState
 from retcon.errors import BadArguments, GatesFailed, Interrupted, Refused
+from retcon.flow.commit import settle
 from retcon.flow.context import Context
 from retcon.flow.driving import driving
 from retcon.flow.ports import Clock, Ledger, Tables
@@ -74,6 +75,7 @@ def apply(run: Run, context: Context, *, until: Until = Until.PUBLISHED, overrid
 
 
 def _drive(run: Run, context: Context, until: Until, override: Override) -> Run:
+    run = settle(run, context)
     if run.state is RunState.PUBLISHED or run.state.is_final:
         return run
     run = context.record(run, _began(context, until, override))
@@ -85,9 +87,16 @@ def _drive(run: Run, context: Context, until: Until, override: Override) -> Run:
             context.record(standing, Paused(why="interrupted at the keyboard"))
         raise Interrupted(
             f"interrupted while run {run.id} was {standing.state.value}",
-            state="production is untouched" if standing.state is not RunState.PUBLISHED else "the run is published",
+            state=_visible(standing, context),
             next=f"`retcon apply {run.id}` goes on from there",
         ) from None
+
+
+def _visible(run: Run, context: Context) -> str:
+    if run.state is RunState.PUBLISHED:
+        return "the run is published"
+    asked = context.ledger.intent(run.id) is not None
+    return "the catalog may have published it: that will be found out" if asked else "production is untouched"
 
 
 def _began(context: Context, until: Until, override: Override) -> ApplyBegan:

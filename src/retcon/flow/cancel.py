@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from retcon.core.runs import Cancelled, PublishRefused, Run, RunState
 from retcon.errors import Refused
+from retcon.flow.commit import require_undecided
 from retcon.flow.ports import Clock, Ledger, Tables
 
 
@@ -17,7 +18,9 @@ def cancel(run: Run, reason: str, ledger: Ledger, tables: Tables, *, clock: Cloc
             else f"`retcon show {run.id}` tells more",
         )
     if run.state is RunState.PUBLISHING:
-        # Swap and state move in one transaction: while the ledger says publishing, nothing is visible.
+        # Swap and state move in one transaction: while the ledger says publishing, nothing is visible. But for a REST
+        # catalog, which may have been asked.
+        require_undecided(run, ledger, tables, clock=clock, who=who)
         run = ledger.record(run.id, PublishRefused(why=f"cancelled: {reason}"), at=clock(), who=who)
     if run.state is not RunState.CANCELLED:
         run = ledger.record(run.id, Cancelled(reason=reason), at=clock(), who=who)

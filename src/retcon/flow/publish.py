@@ -10,6 +10,7 @@ from retcon.core.plans import PlannedModel, tag_before
 from retcon.core.runs import PointerSwap, PublishBegan, Published, PublishRefused, Run
 from retcon.core.slices import WHOLE, Grain, SliceSet, Whole
 from retcon.errors import Conflict, Refused
+from retcon.flow.commit import publish_group
 from retcon.flow.consume import consumed_by
 from retcon.flow.context import Context
 from retcon.flow.ports import Progress
@@ -37,7 +38,7 @@ def publish(run: Run, context: Context) -> Run:
         run = context.record(run, PublishBegan(locations={swap.table: swap.new_location for swap in swaps}))
         try:
             event = Published(snapshots={swap.table: swap.snapshot_id for swap in swaps}, consumed=consumed)
-            run = context.ledger.publish(run.id, event, swaps, at=context.clock(), who=context.who, fence=context.fence)
+            run = publish_group(run, event, swaps, context)
         except Conflict as conflict:
             # Somebody committed between preparing and swapping: look again at what it was.
             if attempt == _TRIES:

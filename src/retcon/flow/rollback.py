@@ -9,6 +9,7 @@ from retcon.core.projects import Project
 from retcon.core.runs import Consumed, RolledBack, Run, RunState
 from retcon.core.slices import SliceSet
 from retcon.errors import BadArguments, Conflict, Refused
+from retcon.flow.commit import roll_back_group, settle
 from retcon.flow.context import Context
 from retcon.flow.ports import Ledger, Tables
 from retcon.flow.publish import publish_request
@@ -25,10 +26,14 @@ class Undone:
 
 def roll_back(run: Run, reason: str, context: Context) -> Undone:
     """Every table back to where it was before the publish; later reads of it are listed as stale."""
+    run = settle(run, context)
+    if run.state is RunState.ROLLED_BACK:
+        # By an earlier try, whose record alone was missing.
+        return Undone(run=run, stale=_readers(run, context.ledger))
     require_possible(run, reason, context.project, context.tables, context.clock())
     swaps = [context.warehouse.prepare_rollback(publish_request(run, planned)) for planned in run.plan.models]
     event = RolledBack(reason=reason.strip(), snapshots={swap.table: swap.snapshot_id for swap in swaps})
-    undone = context.ledger.roll_back(run.id, event, swaps, at=context.clock(), who=context.who)
+    undone = roll_back_group(run, event, swaps, context)
     return Undone(run=undone, stale=_readers(run, context.ledger))
 
 

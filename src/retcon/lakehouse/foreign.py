@@ -28,6 +28,7 @@ class SourceTables:
         self._catalog = catalog
         self._sources = sources
         self.commits_after = catalog.commits_after
+        self.main_line = catalog.main_line
         self.head = catalog.head
         self.staged = catalog.staged
         self.find_wave = catalog.find_wave

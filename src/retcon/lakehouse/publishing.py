@@ -1,6 +1,7 @@
 """Publishing and rolling back: the next metadata file of each table, written but not yet current.
 
-The swap itself is one SQL transaction over all tables of the run, in the ledger.
+The swap itself is one SQL transaction over all tables of the run, in the ledger. A REST catalog writes that file by
+itself: for it, each table's step becomes a request.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from retcon.core.jobs import PublishRequest
 from retcon.core.runs import Pointer, PointerSwap, Replaced, RunTable
 from retcon.core.slices import Grain, Whole
 from retcon.errors import Conflict, Refused
+from retcon.lakehouse.group_commits import requested
 from retcon.lakehouse.predicates import MOST_IN_A_LIST
 from retcon.lakehouse.staging import Staging
 
@@ -27,9 +29,10 @@ _UNTOUCHED = "nothing was published; production is untouched"
 class Publishing:
     """Prepares the metadata that makes a run visible, or takes it back."""
 
-    def __init__(self, spark: SparkSession, staging: Staging) -> None:
+    def __init__(self, spark: SparkSession, staging: Staging, *, by_catalog: bool) -> None:
         self._spark = spark
         self._staging = staging
+        self._by_catalog = by_catalog
 
     def prepare_publish(self, request: PublishRequest) -> PointerSwap:
         """Replace the run's slices on main by the proven files of its branch, in a metadata file of its own."""
@@ -210,6 +213,8 @@ class Publishing:
         return files
 
     def _written(self, table: Any, transaction: Any, name: str) -> PointerSwap:
+        if self._by_catalog:
+            return requested(self._spark, transaction, name)
         operations = table.operations()
         old = transaction.startMetadata().metadataFileLocation()
         metadata = transaction.currentMetadata()

@@ -22,7 +22,7 @@ from sqlalchemy import (
 from retcon.errors import Refused
 from retcon.ledger.columns import COUNTER, Document, Moment, Words
 
-REVISIONS = ("0001", "0002", "0003")
+REVISIONS = ("0001", "0002", "0003", "0005")
 """Every revision that this version can bring up to date, oldest first; `migrations/` holds one file for each."""
 
 VERSION_TABLE = "retcon_alembic_version"
@@ -149,6 +149,17 @@ LEASES = Table(
     Column("began", Words, nullable=False),
     # Seconds since 1970 by the database's own clock.
     Column("until", Double, nullable=False),
+)
+
+OUTBOX = Table(
+    "retcon_outbox",
+    METADATA,
+    Column("run_id", Words, ForeignKey("retcon_runs.id"), primary_key=True),
+    Column("kind", Words, nullable=False),
+    Column("event", Document, nullable=False),
+    Column("commits", Document, nullable=False),
+    Column("who", Words, nullable=False),
+    Column("at", Moment, nullable=False),
 )
 
 _VERSION = table(VERSION_TABLE, column("version_num"))

@@ -13,6 +13,7 @@ from sqlalchemy import Connection, Engine, insert
 from sqlalchemy.exc import DBAPIError, IntegrityError
 
 from retcon.core.adoption import Adoption
+from retcon.core.intents import Intent
 from retcon.core.leases import Driver, Lease
 from retcon.core.plans import Plan
 from retcon.core.runs import (
@@ -21,6 +22,7 @@ from retcon.core.runs import (
     PointerSwap,
     Published,
     PublishedSlice,
+    PublishRefused,
     RecordedEvent,
     RecordedSlice,
     RecordedVerdict,
@@ -31,7 +33,7 @@ from retcon.core.runs import (
     Tally,
 )
 from retcon.errors import Refused
-from retcon.ledger import chain, leases, reading
+from retcon.ledger import chain, leases, outbox, reading
 from retcon.ledger.chain import Link
 from retcon.ledger.engines import database_file, engine_for, make_file, writing
 from retcon.ledger.faults import fault_of, faults
@@ -209,6 +211,31 @@ class SqlLedger:
             raise ValueError(f"{type(event).__name__} is recorded by a method of its own")
         return self._write(lambda connection: _written(connection, run_id, event, fence, at=at, who=who))
 
+    def intent(self, run_id: str) -> Intent | None:
+        """What the catalog was asked for and isn't recorded yet."""
+        return self._read(lambda connection: outbox.read(connection, run_id), otherwise=None)
+
+    def intend(self, intent: Intent, *, at: datetime, who: str, fence: int | None = None) -> None:
+        """Write down what the catalog is about to be asked for, if this driver still drives the run."""
+        with faults(_NOTHING_RECORDED), writing(self._engine).begin() as connection:
+            run = _required(reading.locked_run(connection, intent.run), intent.run)
+            leases.require_fence(connection, intent.run, fence)
+            outbox.put(connection, run, intent, at=at, who=who)
+
+    def withdraw(self, run_id: str, why: str, *, at: datetime, who: str, fence: int | None = None) -> Run:
+        """Give up what the catalog was asked for and can't take any more; a publish is sent back."""
+
+        def take_out(connection: Connection) -> _Written:
+            run = _required(reading.locked_run(connection, run_id), run_id)
+            intent = outbox.read(connection, run_id)
+            outbox.take_out(connection, run_id)
+            if intent is not None and intent.is_publish:
+                return _written(connection, run_id, PublishRefused(why=why), fence, at=at, who=who)
+            leases.require_fence(connection, run_id, fence)
+            return _Written(run=run, link=None)
+
+        return self._write(take_out)
+
     def publish(
         self,
         run_id: str,
@@ -219,7 +246,10 @@ class SqlLedger:
         who: str,
         fence: int | None = None,
     ) -> Run:
-        """Make a run visible: pointers, consumption and the record in one transaction, all or nothing, once."""
+        """Make a run visible: pointers, consumption and the record in one transaction, all or nothing, once.
+
+        Without swaps it is the record of what a catalog did that commits by itself.
+        """
         return self._swap(run_id, event, swaps, fence, at=at, who=who)
 
     def roll_back(self, run_id: str, event: RolledBack, swaps: Sequence[PointerSwap], *, at: datetime, who: str) -> Run:
@@ -241,6 +271,7 @@ class SqlLedger:
 
         def swap_and_record(connection: Connection) -> _Written:
             written = _written(connection, run_id, event, fence, at=at, who=who)
+            outbox.take_out(connection, run_id)
             # Last, so that other writers of these tables wait as short as can be.
             swap_pointers(connection, self._catalog_name, swaps)
             return written
