@@ -26,10 +26,10 @@ class Undone:
 
 def roll_back(run: Run, reason: str, context: Context) -> Undone:
     """Every table back to where it was before the publish; later reads of it are listed as stale."""
-    run = settle(run, context)
-    if run.state is RunState.ROLLED_BACK:
-        # By an earlier try, whose record alone was missing.
-        return Undone(run=run, stale=_readers(run, context.ledger))
+    settled = settle(run, context)
+    if settled.state is not run.state:
+        # An earlier try had done it; its record alone was missing.
+        return Undone(run=settled, stale=_readers(run, context.ledger))
     require_possible(run, reason, context.project, context.tables, context.clock())
     swaps = [context.warehouse.prepare_rollback(publish_request(run, planned)) for planned in run.plan.models]
     event = RolledBack(reason=reason.strip(), snapshots={swap.table: swap.snapshot_id for swap in swaps})
