@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from urllib.error import URLError
-from urllib.request import urlopen
+from urllib.request import Request, urlopen
+
+import pytest
 
 from tests.java_servers import dependency, fetched, running, spark_jars
 from tests.postgres import free_port
@@ -22,13 +25,18 @@ _FIXTURE = (
     dependency(f"org.eclipse.jetty.compression:jetty-compression-gzip:{_JETTY}"),
     dependency("org.xerial:sqlite-jdbc:3.50.3.0", alone=True),
 )
+_ON_S3 = (
+    dependency(f"org.apache.iceberg:iceberg-aws:{_ICEBERG}", alone=True),
+    dependency(f"org.apache.iceberg:iceberg-aws-bundle:{_ICEBERG}", alone=True),
+    dependency("dev.failsafe:failsafe:3.3.2", alone=True),
+)
 SMALL_JVM = ("-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 
 
 @contextmanager
-def iceberg_fixture(folder: Path, warehouse: str) -> Iterator[str]:
+def iceberg_fixture(folder: Path, warehouse: str, storage: Mapping[str, str] | None = None) -> Iterator[str]:
     """Iceberg's own test server, as its address: checks all requirements of a group, then commits table by table."""
-    jars = fetched(*_FIXTURE)
+    jars = fetched(*_FIXTURE, *(_ON_S3 if storage else ()))
     port = free_port()
     database = folder / "catalog.db"
     environ = {
@@ -37,6 +45,7 @@ def iceberg_fixture(folder: Path, warehouse: str) -> Iterator[str]:
         "CATALOG_URI": f"jdbc:sqlite:{database}?busy_timeout=30000&journal_mode=WAL",
         "CATALOG_JDBC_SCHEMA__VERSION": "V1",
         "CATALOG_WAREHOUSE": warehouse,
+        **{f"CATALOG_{key.upper().replace('-', '__').replace('.', '_')}": v for key, v in (storage or {}).items()},
     }
     hadoop = spark_jars("hadoop-client-*.jar", "commons-logging-*.jar")
     command = [
@@ -58,3 +67,23 @@ def answers(url: str) -> bool:
             return bool(response.status == 200)
     except (URLError, OSError):
         return False
+
+
+@contextmanager
+def s3_server(folder: Path, bucket: str) -> Iterator[dict[str, str]]:
+    """An S3 of one's own with an empty bucket, as Iceberg's settings for it."""
+    pytest.importorskip("moto", reason="moto isn't installed: pip install 'moto[s3]' flask flask-cors")
+    port = free_port()
+    uri = f"http://127.0.0.1:{port}"
+    command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
+    with running(command, folder / "s3.log", lambda: answers(f"{uri}/moto-api/data.json"), environ={}):
+        with urlopen(Request(f"{uri}/{bucket}", method="PUT"), timeout=10):
+            pass
+        yield {
+            "io-impl": "org.apache.iceberg.aws.s3.S3FileIO",
+            "s3.endpoint": uri,
+            "s3.path-style-access": "true",
+            "s3.access-key-id": "ada",
+            "s3.secret-access-key": "tell-nobody",
+            "client.region": "us-east-1",
+        }
