@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from retcon.errors import Conflict, Fault, Refused
 from retcon.flow.cancel import cancel
 from retcon.flow.commit import publish_group, roll_back_group, settle
 from retcon.flow.context import Context
+from retcon.flow.tell import Teller
 from retcon.ledger.migrate import migrate
 from retcon.ledger.store import SqlLedger
 from retcon.processes import is_gone, this_process
@@ -346,3 +348,18 @@ def test_an_intent_is_kept_as_it_is(desk: Desk) -> None:
     assert isinstance(intent.event, Published)
     assert intent.event == event
     assert intent.commits == tuple(swap.commit for swap in FORWARD)
+
+
+@pytest.mark.parametrize("step", ["publish", "roll_back"])
+def test_whoever_looks_at_the_run_is_told_that_the_answer_is_missing(desk: Desk, step: str) -> None:
+    if step == "roll_back":
+        desk.publish()
+    desk.server.troubles = ["killed before"]
+    with pytest.raises(Killed):
+        getattr(desk, step)()
+    graph: Any = SimpleNamespace(models={})
+    project: Any = SimpleNamespace(graph=graph)
+    report = Teller(project, desk.ledger).show_run(desk.run)
+    assert report.asked == {"publish": "publish it", "roll_back": "roll it back"}[step]
+    desk.settle()
+    assert Teller(project, desk.ledger).show_run(desk.run).asked is None

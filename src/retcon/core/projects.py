@@ -35,8 +35,8 @@ class Catalog:
     @property
     def is_on_s3(self) -> bool:
         """Does it say that tables are in S3, or what is like it? A server may know it without saying so here."""
-        told = (self.warehouse, self.options.get("io-impl", ""))
-        return told[0].startswith("s3") or "S3FileIO" in told[1] or any(key.startswith("s3.") for key in self.options)
+        is_told = self.warehouse.startswith(("s3://", "s3a://")) or "S3FileIO" in self.options.get("io-impl", "")
+        return is_told or any(key.startswith("s3.") for key in self.options)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -48,7 +48,8 @@ def open_run(plan: Plan, project: Project, ledger: Ledger, tables: Tables, clock
             f"run {run.id} was {run.state.value.replace('_', ' ')}: it isn't run again",
             next=f"`retcon plan --refresh backfills/{run.id}.yaml` makes a new plan of it",
         )
-    if run is not None and run.state is RunState.PUBLISHED:
+    if run is not None and (run.state is RunState.PUBLISHED or ledger.intent(run.id) is not None):
+        # What the catalog was asked for is found out, whatever became of the code since.
         return run
     require_unchanged_code(plan, project)
     if run is None or not run.tables:
@@ -75,10 +76,12 @@ def apply(run: Run, context: Context, *, until: Until = Until.PUBLISHED, overrid
 
 
 def _drive(run: Run, context: Context, until: Until, override: Override) -> Run:
-    run = settle(run, context)
-    if run.state is RunState.PUBLISHED or run.state.is_final:
-        return run
-    run = context.record(run, _began(context, until, override))
+    settled = settle(run, context)
+    if settled.state is RunState.PUBLISHED or settled.state.is_final:
+        return settled
+    if settled is not run:
+        require_unchanged_code(settled.plan, context.project)
+    run = context.record(settled, _began(context, until, override))
     try:
         return _go_on(run, context, until, override)
     except KeyboardInterrupt:

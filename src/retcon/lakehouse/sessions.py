@@ -51,6 +51,8 @@ _BY_PARTITION = {
 
 # Without it, views and other engines' tables in the catalog's database aren't told apart.
 _V1 = {"jdbc.schema-version": "V1"}
+# Without them Iceberg's client waits for an answer for ever.
+_PATIENCE = {"rest.client.connection-timeout-ms": "30000", "rest.client.socket-timeout-ms": "300000"}
 
 
 def start_session(settings: Settings, environ: Mapping[str, str]) -> SparkSession:
@@ -147,7 +149,7 @@ def catalog_conf(catalog: Catalog) -> dict[str, str]:
         "warehouse": catalog.warehouse,
         # Every load asks the catalog: a cached entry could hide a commit for 30 seconds.
         "cache-enabled": "false",
-        **({"uri": catalog.uri} if catalog.is_rest else _jdbc(catalog.uri)),
+        **({**_PATIENCE, "uri": catalog.uri} if catalog.is_rest else _jdbc(catalog.uri)),
         **({"io-impl": "org.apache.iceberg.aws.s3.S3FileIO"} if catalog.is_on_s3 else {}),
         **catalog.options,
     }
