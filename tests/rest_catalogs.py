@@ -12,7 +12,7 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-from tests.java_servers import dependency, fetched, running, spark_jars
+from tests.java_servers import dependency, fetched, java_21, running, spark_jars
 from tests.postgres import free_port
 
 _JETTY = "12.1.8"
@@ -87,3 +87,32 @@ def s3_server(folder: Path, bucket: str) -> Iterator[dict[str, str]]:
             "s3.secret-access-key": "tell-nobody",
             "client.region": "us-east-1",
         }
+
+
+@contextmanager
+def nessie(folder: Path, warehouse: str, storage: Mapping[str, str]) -> Iterator[str]:
+    """A Nessie server that forgets, as the address of its REST catalog: a group of tables is one commit there."""
+    (jar,) = fetched(dependency("org.projectnessie.nessie:nessie-quarkus:0.99.0", "runner", alone=True)).glob("*.jar")
+    java = java_21()
+    port = free_port()
+    s3 = "nessie.catalog.service.s3.default-options"
+    settings = {
+        "nessie.version.store.type": "IN_MEMORY",
+        "quarkus.http.host": "127.0.0.1",
+        "quarkus.http.port": str(port),
+        "quarkus.management.port": str(free_port()),
+        "nessie.catalog.default-warehouse": "lake",
+        "nessie.catalog.warehouses.lake.location": warehouse,
+        f"{s3}.endpoint": storage["s3.endpoint"],
+        f"{s3}.path-style-access": "true",
+        f"{s3}.region": storage["client.region"],
+        f"{s3}.access-key": "urn:nessie-secret:quarkus:lake.s3",
+        "lake.s3.name": storage["s3.access-key-id"],
+        "lake.s3.secret": storage["s3.secret-access-key"],
+    }
+    command = [java, "-Xmx512m", *SMALL_JVM[1:], *(f"-D{key}={value}" for key, value in settings.items()), "-jar", jar]
+    uri = f"http://127.0.0.1:{port}/iceberg"
+    with running(
+        [str(part) for part in command], folder / "nessie.log", lambda: answers(f"{uri}/v1/config"), environ={}
+    ):
+        yield uri
