@@ -38,7 +38,8 @@ class Server:
     """A catalog with a main line per table, which breaks as it is told to; also what the tables show."""
 
     def __init__(self, *troubles: str) -> None:
-        at_first = MainLine(uuid="u", schema_id=0, spec_id=0, snapshot_id=BEFORE, line=frozenset({BEFORE}))
+        line = frozenset({BEFORE})
+        at_first = MainLine(uuid="u", schema_id=0, spec_id=0, snapshot_id=BEFORE, sequence=7, line=line)
         self.mains = dict.fromkeys(TABLES, at_first)
         self.troubles = list(troubles)
         self.moves = dict.fromkeys(TABLES, 0)
@@ -57,7 +58,12 @@ class Server:
     def write(self, table: str, snapshot: int = 777) -> None:
         """Somebody else's commit."""
         main = self.mains[table]
-        self.mains[table] = replace(main, snapshot_id=snapshot, line=main.line | {snapshot})
+        line = main.line | {snapshot}
+        self.mains[table] = replace(main, snapshot_id=snapshot, sequence=main.sequence + 1, line=line)
+
+    def write_elsewhere(self, table: str) -> None:
+        """Somebody's commit to another branch."""
+        self.mains[table] = replace(self.mains[table], sequence=self.mains[table].sequence + 1)
 
     def commit(self, requests: Sequence[str]) -> None:
         self.asked += 1
@@ -71,11 +77,13 @@ class Server:
         steps = [json.loads(request) for request in requests]
         if any(self.mains[step["table"]].snapshot_id != step["base"] for step in steps):
             raise Conflict("a requirement failed")
+        if any(step["to"] == AFTER and self.mains[step["table"]].sequence != 7 for step in steps):
+            raise Conflict("its number is taken")
         taken = steps[:1] if trouble == "half" else steps
         for step in taken:
             main = self.mains[step["table"]]
             line = frozenset({BEFORE}) if step["to"] == BEFORE else main.line | {step["to"]}
-            self.mains[step["table"]] = replace(main, snapshot_id=step["to"], line=line)
+            self.mains[step["table"]] = replace(main, snapshot_id=step["to"], sequence=main.sequence + 1, line=line)
             self.moves[step["table"]] += 1
         if trouble == "killed after":
             raise Killed
@@ -92,6 +100,7 @@ def step(table: str, base: int, to: int) -> PointerSwap:
         base=base,
         snapshot_id=to,
         is_new=to == AFTER,
+        sequence=8 if to == AFTER else None,
         request=json.dumps({"table": table, "base": base, "to": to}),
     )
     return PointerSwap(table=table, old_location="m0", new_location="s1", snapshot_id=to, commit=commit)
@@ -228,6 +237,30 @@ def test_after_a_crash_before_the_commit_a_table_that_moved_on_sends_it_back(des
     assert "Published" not in desk.kinds()
 
 
+@pytest.mark.parametrize("crashed", [False, True])
+def test_a_commit_to_another_branch_takes_the_number_and_sends_it_back(desk: Desk, crashed: bool) -> None:
+    if crashed:
+        desk.server.troubles = ["killed before"]
+        with pytest.raises(Killed):
+            desk.publish()
+    desk.server.write_elsewhere(AGG)
+    if crashed:
+        desk.settle()
+    else:
+        with pytest.raises(Conflict, match="its number is taken"):
+            desk.publish()
+    assert desk.run.state is RunState.PROVEN
+    assert desk.ledger.intent(desk.id) is None
+
+
+def test_a_no_isnt_final_while_an_earlier_request_may_be_under_way(desk: Desk) -> None:
+    desk.server.troubles = ["lost before", "no", "no"]
+    with pytest.raises(Fault, match="isn't known: it isn't allowed"):
+        desk.publish()
+    assert desk.ledger.intent(desk.id) is not None
+    assert desk.settle().state is RunState.PUBLISHED
+
+
 def test_what_landed_on_top_of_the_publish_meanwhile_doesnt_hide_it(desk: Desk) -> None:
     desk.server.troubles = ["killed after"]
     with pytest.raises(Killed):
@@ -328,7 +361,9 @@ def test_whatever_breaks_it_is_published_once_and_whole(
     assert desk.kinds().count("Published") == 1
 
 
-@pytest.mark.parametrize("change", [{"uuid": "v"}, {"schema_id": 1}, {"spec_id": 1}, {"snapshot_id": 5}])
+@pytest.mark.parametrize(
+    "change", [{"uuid": "v"}, {"schema_id": 1}, {"spec_id": 1}, {"snapshot_id": 5}, {"sequence": 8}]
+)
 def test_a_commit_is_lost_when_anything_that_it_requires_is_gone(change: dict[str, Any]) -> None:
     commit = FORWARD[0].commit
     assert commit is not None

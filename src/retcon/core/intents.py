@@ -18,6 +18,8 @@ class MainLine:
     schema_id: int
     spec_id: int
     snapshot_id: int | None
+    sequence: int
+    """Of the newest commit, to whatever branch."""
     line: frozenset[int]
     """Main's snapshot and those before it, as far as they are kept."""
 
@@ -29,7 +31,7 @@ class Standing(StrEnum):
     OPEN = "open"
     """Not taken, and could be: everything that it requires still holds."""
     LOST = "lost"
-    """Not taken, and never will be: what it requires is gone. Another commit's number is above its own, too."""
+    """Not taken, and never will be: what it requires is gone, or another commit took its number."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,8 +53,9 @@ def standing_of(commit: TableCommit, main: MainLine | None) -> Standing:
         return Standing.LOST
     if commit.snapshot_id in main.line and (commit.is_new or commit.base not in main.line):
         return Standing.DONE
-    required = (commit.base, commit.schema_id, commit.spec_id)
-    return Standing.OPEN if (main.snapshot_id, main.schema_id, main.spec_id) == required else Standing.LOST
+    is_taken = commit.sequence is not None and main.sequence >= commit.sequence
+    is_same = (main.snapshot_id, main.schema_id, main.spec_id) == (commit.base, commit.schema_id, commit.spec_id)
+    return Standing.OPEN if is_same and not is_taken else Standing.LOST
 
 
 def tables_by_standing(found: Mapping[str, Standing], *which: Standing) -> Collection[str]:

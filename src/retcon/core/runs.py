@@ -485,6 +485,8 @@ class TableCommit:
     """Main's snapshot after it."""
     is_new: bool
     """Does the step add that snapshot? Else main goes back to it."""
+    sequence: int | None
+    """The number that the new snapshot has among all commits of the table, those to other branches included."""
     request: str
     """In the words of the REST protocol: requirements and updates, as JSON."""
 

@@ -43,7 +43,7 @@ def settle(run: Run, context: Context) -> Run:
     if Standing.LOST not in found.values():
         # The same commits with the same requirements: taken once, however often they are sent.
         rest = tuple(commit for commit in intent.commits if found[commit.table] is Standing.OPEN)
-        return _sent(replace(intent, commits=rest), intent, context)
+        return _sent(replace(intent, commits=rest), intent, context, may_be_under_way=True)
     if Standing.DONE in found.values():
         raise _half(intent, found)
     return _withdrawn(intent, "the catalog didn't take it, and its tables moved on", context)
@@ -86,11 +86,14 @@ def _commits(swaps: Sequence[PointerSwap]) -> tuple[TableCommit, ...]:
 def _through_catalog(intent: Intent, context: Context) -> Run:
     # The lease is checked in this transaction; from here to the catalog's answer, the requirements alone guard it.
     context.ledger.intend(intent, at=context.clock(), who=context.who, fence=context.fence)
-    return _sent(intent, intent, context)
+    return _sent(intent, intent, context, may_be_under_way=False)
 
 
-def _sent(part: Intent, whole: Intent, context: Context) -> Run:
-    """Ask the catalog for the commits that are left of an intent. Where it doesn't say yes, the tables decide."""
+def _sent(part: Intent, whole: Intent, context: Context, *, may_be_under_way: bool) -> Run:
+    """Ask the catalog for the commits that are left of an intent. Where it doesn't say yes, the tables decide.
+
+    A no is final only where no earlier request for the same may still be under way.
+    """
     problem: Refused | Fault | None = None
     for _ in range(_TRIES):
         problem = _asked(part, context)
@@ -102,7 +105,8 @@ def _sent(part: Intent, whole: Intent, context: Context) -> Run:
             return _recorded(whole, context)
         if Standing.DONE in standings:
             raise _half(whole, found) from problem
-        if found and isinstance(problem, Refused):
+        may_be_under_way = may_be_under_way or isinstance(problem, Fault)
+        if found and not may_be_under_way:
             _withdrawn(whole, problem.message, context)
             raise problem
         if Standing.LOST in standings:

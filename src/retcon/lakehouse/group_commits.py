@@ -43,6 +43,7 @@ def requested(spark: SparkSession, transaction: Any, name: str) -> PointerSwap:
         requests.UpdateTableRequest.create(identifier, requirements, changes)
     )
     base, snapshot = before.currentSnapshot(), after.currentSnapshot()
+    is_new = before.snapshot(snapshot.snapshotId()) is None
     return PointerSwap(
         table=name,
         old_location=str(before.metadataFileLocation()),
@@ -55,7 +56,9 @@ def requested(spark: SparkSession, transaction: Any, name: str) -> PointerSwap:
             spec_id=int(before.defaultSpecId()),
             base=None if base is None else int(base.snapshotId()),
             snapshot_id=int(snapshot.snapshotId()),
-            is_new=before.snapshot(snapshot.snapshotId()) is None,
+            is_new=is_new,
+            # Tables of format version 1 have none.
+            sequence=int(snapshot.sequenceNumber()) or None if is_new else None,
             request=str(text),
         ),
     )

@@ -237,6 +237,7 @@ class IcebergMetadata:
             schema_id=metadata.current_schema_id,
             spec_id=metadata.default_spec_id,
             snapshot_id=current,
+            sequence=getattr(metadata, "last_sequence_number", 0),
             line=frozenset(snapshot.snapshot_id for snapshot in line if snapshot is not None),
         )
 
