@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given, settings
@@ -20,6 +20,7 @@ from retcon.errors import Conflict, Fault, Refused
 from retcon.flow.cancel import cancel
 from retcon.flow.commit import publish_group, roll_back_group, settle
 from retcon.flow.context import Context
+from retcon.flow.ports import Tables
 from retcon.flow.tell import Teller
 from retcon.ledger.migrate import migrate
 from retcon.ledger.store import SqlLedger
@@ -267,6 +268,24 @@ def test_what_landed_on_top_of_the_publish_meanwhile_doesnt_hide_it(desk: Desk) 
         desk.publish()
     desk.server.write(FCT)
     assert desk.settle().state is RunState.PUBLISHED
+
+
+def test_a_commit_that_lands_while_the_tables_are_asked_isnt_taken_for_half(desk: Desk) -> None:
+    desk.server.troubles = ["killed before"]
+    with pytest.raises(Killed):
+        desk.publish()
+    asked: list[str] = []
+
+    def main_line(name: str) -> MainLine:
+        asked.append(name)
+        if len(asked) == 2:
+            desk.server.commit([swap.commit.request for swap in FORWARD if swap.commit is not None])
+        return desk.server.mains[name]
+
+    context = desk.context
+    context.tables = cast(Tables, SimpleNamespace(main_line=main_line))
+    assert settle(desk.run, context).state is RunState.PUBLISHED
+    assert set(desk.server.moves.values()) == {1}
 
 
 def test_half_a_group_is_said_table_by_table_and_the_rest_follows_when_it_can(desk: Desk) -> None:

@@ -69,7 +69,13 @@ def require_undecided(run: Run, ledger: Ledger, tables: Tables, *, clock: Clock,
 
 def look(intent: Intent, tables: Tables) -> Mapping[str, Standing]:
     """What became of each table's commit, told by the tables."""
-    return {commit.table: standing_of(commit, tables.main_line(commit.table)) for commit in intent.commits}
+
+    def once() -> Mapping[str, Standing]:
+        return {commit.table: standing_of(commit, tables.main_line(commit.table)) for commit in intent.commits}
+
+    found = once()
+    # They are asked one after the other: a commit that lands meanwhile looks like half of it.
+    return once() if Standing.DONE in found.values() and set(found.values()) != {Standing.DONE} else found
 
 
 def _commits(swaps: Sequence[PointerSwap]) -> tuple[TableCommit, ...]:
