@@ -33,5 +33,7 @@ COVERS: dict[str, frozenset[str]] = {
     ),
     "a sweep": frozenset({"refs dropped", "old version dropped"}),
     "others that add rows": frozenset({"Rebased recorded", "branch carried over"}),
+    "a REST catalog": frozenset({"intent recorded", "group committed by the catalog"}),
+    "a REST catalog that says no": frozenset({"intent withdrawn"}),
     "an adoption": frozenset({"adoption recorded"}),
 }

@@ -22,9 +22,14 @@ NOW = datetime(2026, 1, 22, 12, tzinfo=UTC)
 FIRST = date(2026, 1, 1)
 DAYS = 8
 
+JDBC = 'catalog: {{name: lake, type: jdbc, uri: "{uri}", warehouse: .retcon/warehouse}}'
+REST = """\
+catalog: {{name: lake, type: rest, uri: "{uri}", warehouse: anywhere}}
+ledger: {{uri: "sqlite:///.retcon/ledger.db"}}"""
+
 SETTINGS = """\
 name: shop
-catalog: {{name: lake, type: jdbc, uri: "{uri}", warehouse: .retcon/warehouse}}
+{catalog}
 spark:
   master: "local[2]"
   # For a hundred rows, compiling the plan costs more than running it.
@@ -78,10 +83,10 @@ GROUP BY order_date, currency
 class Shop:
     """Orders in two currencies over eight days, their rates, and two models on top."""
 
-    def __init__(self, root: Path, uri: str) -> None:
+    def __init__(self, root: Path, uri: str, catalog: str = JDBC) -> None:
         self.root = root
         root.mkdir(parents=True)
-        (root / "retcon.yaml").write_text(SETTINGS.format(uri=uri))
+        (root / "retcon.yaml").write_text(SETTINGS.format(catalog=catalog.format(uri=uri)))
         self.now = NOW
         self.max_active = 2
         self.environment: str | None = None

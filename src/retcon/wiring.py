@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from retcon.flow.context import Context
     from retcon.flow.driving import Caller
     from retcon.flow.plan import Planner
-    from retcon.flow.ports import Warehouse
+    from retcon.flow.ports import GroupCommits, Warehouse
     from retcon.flow.tell import Teller
     from retcon.lakehouse.foreign import SourceTables
     from retcon.lakehouse.samples import Samples
@@ -108,8 +108,8 @@ class Workspace:
     def ledger(self) -> SqlLedger:
         from retcon.ledger.store import SqlLedger
 
-        catalog = self.outline.settings.catalog
-        return SqlLedger(catalog.uri, catalog.name, migrate=_migrate)
+        settings = self.outline.settings
+        return SqlLedger(settings.ledger_uri or settings.catalog.uri, settings.catalog.name, migrate=_migrate)
 
     @cached_property
     def tables(self) -> SourceTables:
@@ -130,7 +130,15 @@ class Workspace:
         from retcon.lakehouse.warehouse import SparkWarehouse
 
         settings = self.outline.settings
-        return SparkWarehouse(self.spark, settings.catalog.name, self.code, settings.foreign)
+        return SparkWarehouse(self.spark, settings.catalog, self.code, settings.foreign)
+
+    @cached_property
+    def group_commits(self) -> GroupCommits | None:
+        """Who moves the tables of a run: a REST catalog, or, where this is None, the ledger's own database."""
+        from retcon.lakehouse.group_commits import RestCommits
+
+        catalog = self.outline.settings.catalog
+        return RestCommits(self.spark, catalog.name) if catalog.is_rest else None
 
     @property
     def planner(self) -> Planner:
@@ -266,6 +274,7 @@ class Workspace:
             ledger=self.ledger,
             tables=self.tables,
             warehouse=self.warehouse,
+            catalog=self.group_commits,
             clock=self.clock,
             who=self.who,
             watch=watch,

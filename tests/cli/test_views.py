@@ -19,6 +19,7 @@ from retcon.cli.views.endings import cancelled_view, undone_view
 from retcon.cli.views.plans import guarantee, plan_view
 from retcon.core.evolution import AddColumn
 from retcon.core.plans import Beside, Outside
+from retcon.core.projects import Catalog
 from retcon.core.runs import Replaced, RunState
 from retcon.core.slices import Grain, SliceSet
 from retcon.core.tables import Changed, Landing
@@ -116,7 +117,11 @@ def test_a_plan_tells_which_slices_rows_may_leave(shop: Path, planned: Plans) ->
 
 
 def test_the_guarantee_counts_the_tables() -> None:
-    assert [guarantee(n).split(" in ")[0] for n in (1, 2, 3)] == ["the table", "both tables", "all 3 tables"]
+    database, server = (Catalog(name="lake", type=kind, uri="x", warehouse="w") for kind in ("jdbc", "rest"))
+    assert [guarantee(n, database).split(" in ")[0] for n in (1, 2, 3)] == ["the table", "both tables", "all 3 tables"]
+    assert "one transaction of the catalog's database" in guarantee(2, database)
+    assert guarantee(2, server).startswith("both tables in one commit of the REST catalog")
+    assert "the record follows, reconciled" in guarantee(2, server)
 
 
 def test_of_many_slices_those_that_moved_most_are_listed(recorded: Records, shop: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from pathlib import Path
 
@@ -336,6 +337,18 @@ def test_a_model_that_is_rebuilt_in_full_is_planned_with_every_slice_whatever_wa
     plan = workshop.plan("mart.a", start="2026-01-04", end="2026-01-04")
     assert scope(plan) == {"mart.a": "2026-01-01..2026-01-20", "mart.b": "2026-01-01..2026-01-03"}
     assert any("mart.a is rebuilt in full" in note for note in plan.notes)
+
+
+def test_a_table_that_would_change_places_is_refused_with_a_rest_catalog(workshop: Workshop) -> None:
+    workshop.shop()
+    workshop.publish_by_hand("mart.a", "2026-01-01..2026-01-05")
+    workshop.model("mart.a", sql="SELECT d, count(*) AS x FROM raw.s GROUP BY d", keys="strategy: full")
+    assert share(workshop.plan("mart.a"), "mart.a").beside is not None
+    project = workshop.workspace.project
+    _ = workshop.workspace.tables
+    catalog = replace(project.settings.catalog, type="rest")
+    workshop.workspace.project = replace(project, settings=replace(project.settings, catalog=catalog))
+    assert "a REST catalog can't put another one in its place" in refusal(workshop, "mart.a").message
 
 
 def test_a_full_rebuild_covers_what_was_asked_though_its_inputs_hold_only_a_part_of_it(workshop: Workshop) -> None:

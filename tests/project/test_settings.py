@@ -234,7 +234,7 @@ def test_the_fingerprint_follows_what_changes_results_and_no_secret(root: Path) 
         ("consumers: {d: {ownr: x}}", "unknown key `consumers.d.ownr` — did you mean owner?"),
         ("spark: {config: {}}", "unknown key `spark.config` — did you mean conf?"),
         ("zzzzzz: 1", "unknown key `zzzzzz`"),
-        ("ledger: {uri: x}", "`ledger` isn't supported yet"),
+        ("ledger: {uri: 'sqlite:///x'}", "`ledger` can't be somewhere else"),
         ("sources: {raw.x: {format: cvs, path: /x}}", "`sources.raw.x.format` must be `parquet` or `orc` or `csv`"),
         ("sources: {raw.x: {format: avro, path: /x}}", "`sources.raw.x.format` must be `parquet` or `orc` or `csv`"),
         ("sources: {raw.x: {format: csv, path: /x}}", "`sources.raw.x` needs `columns`: csv has no types"),
@@ -303,7 +303,8 @@ def test_a_wrong_line_is_told_in_words(root: Path, line: str, message: str) -> N
 @pytest.mark.parametrize(
     ("catalog", "message"),
     [
-        ("{name: lake, type: rest, uri: x, warehouse: w}", "`catalog.type: rest` isn't supported yet"),
+        ("{name: lake, type: glue, uri: x, warehouse: w}", "`catalog.type: glue` isn't supported yet"),
+        ("{name: lake, type: rest, uri: 'http://h', warehouse: w}", "`catalog.type` needs a database for the ledger"),
         ("{name: lake, type: jbdc, uri: 'sqlite:///x', warehouse: w}", "`catalog.type` must be `jdbc`"),
         ("{name: my-lake, uri: 'sqlite:///x', warehouse: w}", "`catalog.name` must be letters a–z"),
         ("{name: lake, uri: 'sqlite:///x'}", "the key `catalog.warehouse` is missing"),
@@ -430,3 +431,33 @@ def test_the_conf_is_recorded_as_written_and_without_what_looks_like_a_secret(ro
 def test_a_parameter_whose_variable_isnt_set_is_named(root: Path) -> None:
     found = problem(root, MINIMAL + 'params: {fx_source: "${FX_SOURCE}"}\n')
     assert found.message == "`params.fx_source` needs the environment variable FX_SOURCE, which isn't set"
+
+
+def test_a_rest_catalog_has_a_ledger_of_its_own_and_its_warehouse_is_whatever_the_server_calls_it(root: Path) -> None:
+    text = """\
+name: shop
+catalog: {name: lake, type: rest, uri: "https://h/api", warehouse: demo, token: "${T}", s3.endpoint: "http://s3"}
+ledger: {uri: "postgresql://ada:${P}@h/ledger"}
+"""
+    settings = load(root, text, {"T": "tell nobody", "P": "secret"})
+    assert (settings.catalog.is_rest, settings.catalog.is_on_s3) == (True, True)
+    assert (settings.catalog.uri, settings.catalog.warehouse) == ("https://h/api", "demo")
+    assert settings.ledger_uri == "postgresql://ada:secret@h/ledger"
+    assert "secret" not in repr(settings)
+    assert "tell nobody" not in repr(settings)
+
+
+@pytest.mark.parametrize("uri", ["mysql://u@h/d", "sqlite://", "sqlite:///:memory:"])
+def test_the_ledger_of_a_rest_catalog_is_in_sqlite_or_postgresql(root: Path, uri: str) -> None:
+    text = f"name: shop\ncatalog: {{name: lake, type: rest, uri: 'http://h', warehouse: w}}\nledger: {{uri: '{uri}'}}\n"
+    assert problem(root, text).message.startswith("`ledger.uri` must")
+
+
+@pytest.mark.parametrize("uri", ["sqlite:///x", "http://ada:secret@h", "h:8181", "http://[h"])
+def test_a_rest_catalog_is_the_address_of_a_server_without_a_password(root: Path, uri: str) -> None:
+    text = (
+        f"name: shop\ncatalog: {{name: lake, type: rest, uri: '{uri}', warehouse: w}}\nledger: {{uri: 'sqlite:///x'}}\n"
+    )
+    found = problem(root, text)
+    assert found.message.startswith("`catalog.uri` must be the address of a REST catalog")
+    assert "secret" not in found.message

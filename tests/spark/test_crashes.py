@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, suppress
 from datetime import timedelta
 from itertools import count
 from pathlib import Path
@@ -13,14 +13,15 @@ import pytest
 
 from retcon.core.plans import Plan
 from retcon.core.runs import RunState
-from retcon.errors import GatesFailed, Interrupted, Refused
+from retcon.errors import Conflict, GatesFailed, Interrupted, Refused
 from retcon.flow.apply import Override, Until
 from retcon.flow.ports import Progress
 from retcon.flow.sweep import sweep
 from tests.conftest import SQLITE
 from tests.crash_points import COVERS
 from tests.crashes import Trial, iceberg, try_every_crash
-from tests.shops import ORDERS, Meddling, Shop
+from tests.rest_catalogs import iceberg_fixture
+from tests.shops import JDBC, ORDERS, REST, Meddling, Shop
 
 pytestmark = pytest.mark.spark
 
@@ -43,11 +44,11 @@ SELECT order_date, sum(amount) AS size FROM raw.orders GROUP BY order_date
 class Scenes:
     """Situations, each anew whenever it is asked for, and something to do in it."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, uri: str = SQLITE, catalog: str = JDBC) -> None:
         self._folder = folder
         self._numbers = count(1000)
         self._later = timedelta()
-        self.shop = self._new_shop()
+        self.shop = Shop(folder / "a shop", uri, catalog)
         self.shop.open_doors()
         self.shop.backfill()
 
@@ -181,6 +182,29 @@ class Scenes:
 
         return Trial(shop=self.shop, run=run.id, tables=BOTH, act=act, check=check)
 
+    def a_REST_catalog(self) -> Trial:
+        return self.a_backfill()
+
+    def a_REST_catalog_that_says_no(self) -> Trial:
+        plan = self._restating()
+
+        def write_first(real: Callable[..., None], requests: Sequence[str]) -> None:
+            other = next(self._numbers)
+            self.shop.sql(f"INSERT INTO mart.orders_usd VALUES ({other}, DATE '2026-01-07', 'USD', 'other', 1)")
+            real(requests)
+
+        def act() -> None:
+            with suppress(Conflict):
+                self.shop.apply(plan, catalog=Meddling(self.shop.workspace.group_commits, "commit", write_first))
+            self.shop.apply(plan)
+
+        def check() -> None:
+            run = self.shop.workspace.ledger.run(plan.id)
+            assert run is not None
+            assert run.state is RunState.PUBLISHED
+
+        return Trial(shop=self.shop, run=plan.id, tables=BOTH[1:], act=act, check=check)
+
     def an_adoption(self) -> Trial:
         model = self._fresh_model()
         self.shop.sql(
@@ -233,5 +257,11 @@ class Scenes:
 
 @pytest.mark.parametrize("scene", COVERS)
 def test_whatever_step_a_process_dies_at_the_next_one_goes_on(scene: str, tmp_path: Path) -> None:
-    begin = getattr(Scenes(tmp_path), scene.replace(",", "").replace(" ", "_"))
-    assert try_every_crash(begin, COVERS[scene]) >= 2 * len(COVERS[scene])
+    with ExitStack() as stack:
+        if "REST" in scene:
+            uri = stack.enter_context(iceberg_fixture(tmp_path, str(tmp_path / "warehouse")))
+            scenes = Scenes(tmp_path, uri, REST)
+        else:
+            scenes = Scenes(tmp_path)
+        begin = getattr(scenes, scene.replace(",", "").replace(" ", "_"))
+        assert try_every_crash(begin, COVERS[scene]) >= 2 * len(COVERS[scene])

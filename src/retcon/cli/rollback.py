@@ -40,9 +40,10 @@ def rollback(
     require_reason(reason)
     workspace = terminal.workspace(project, env)
     found = run_named(run, workspace)
-    ways = require_possible(found, reason, workspace.outline, workspace.tables, workspace.clock())
-    for undo in ways.values():
-        terminal.say(f"{undo.table}: {way_text(undo)}")
+    if workspace.ledger.intent(found.id) is None:
+        ways = require_possible(found, reason, workspace.outline, workspace.tables, workspace.clock())
+        for undo in ways.values():
+            terminal.say(f"{undo.table}: {way_text(undo)}")
     terminal.say("starting Spark…")
     # While the JVM starts, stderr is its log: the live line begins after.
     parts = workspace.context(lambda _: None, project=workspace.outline)

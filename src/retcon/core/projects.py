@@ -27,6 +27,17 @@ class Catalog:
     def is_sqlite(self) -> bool:
         return self.uri.startswith("sqlite:")
 
+    @property
+    def is_rest(self) -> bool:
+        """Is it a server that commits by itself? Else its tables are in a database, as the ledger is."""
+        return self.type == "rest"
+
+    @property
+    def is_on_s3(self) -> bool:
+        """Does it say that tables are in S3, or what is like it? A server may know it without saying so here."""
+        is_told = self.warehouse.startswith(("s3://", "s3a://")) or "S3FileIO" in self.options.get("io-impl", "")
+        return is_told or any(key.startswith("s3.") for key in self.options)
+
 
 @dataclass(frozen=True, kw_only=True)
 class SparkSettings:
@@ -91,6 +102,8 @@ class Settings:
     consumers: Mapping[str, Consumer] = field(default_factory=dict)
     environments: Mapping[str, str] = field(default_factory=dict)
     """The prefix that tables have in each environment beside production."""
+    ledger_uri: str = field(default="", repr=False)
+    """The ledger's own database; empty where it lives in the catalog's."""
     fingerprint: str = ""
     """Of what changes results: time zone, params, Spark's conf and foreign sources, secrets not filled in."""
 

@@ -283,7 +283,7 @@ class GateOverridden:
 
 @dataclass(frozen=True, kw_only=True)
 class PublishBegan:
-    """The intent: which metadata files are about to become current."""
+    """The intent: which metadata files are about to become current; with a REST catalog, which lists of manifests."""
 
     locations: Mapping[str, str]
 
@@ -522,6 +522,26 @@ class Pointer:
 
 
 @dataclass(frozen=True, kw_only=True)
+class TableCommit:
+    """One table's step as a catalog is asked for it, with what must hold for it to be taken."""
+
+    table: str
+    uuid: str
+    schema_id: int
+    spec_id: int
+    base: int | None
+    """Main's snapshot from which the step starts."""
+    snapshot_id: int | None
+    """Main's snapshot after it."""
+    is_new: bool
+    """Does the step add that snapshot? Else main goes back to it."""
+    sequence: int | None
+    """The number that the new snapshot has among all commits of the table, those to other branches included."""
+    request: str
+    """In the words of the REST protocol: requirements and updates, as JSON."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class PointerSwap:
     """One table's step from one metadata file to the next, valid only if nobody moved it in between."""
 
@@ -531,6 +551,9 @@ class PointerSwap:
     snapshot_id: int | None
     beside: Pointer | None = None
     """The table that it changes places with: that one takes over the old location."""
+    commit: TableCommit | None = None
+    """The same step for a catalog that takes it by itself: then no location is swapped, and the new one is that of
+    the snapshot's list of manifests."""
 
     @property
     def steps(self) -> tuple[tuple[str, str, str], ...]:

@@ -13,6 +13,7 @@ from retcon.core.runs import ApplyBegan, GateOverridden, Run, RunOpened, RunStat
 from retcon.errors import BadArguments, GatesFailed, Refused
 from retcon.flow.brakes import Stopped
 from retcon.flow.cancel import drop_if_cancelled
+from retcon.flow.commit import settle
 from retcon.flow.context import Context
 from retcon.flow.driving import driving
 from retcon.flow.pause import pause_here, was_paused_since
@@ -51,7 +52,8 @@ def open_run(plan: Plan, project: Project, ledger: Ledger, tables: Tables, clock
             f"run {run.id} was {run.state.value.replace('_', ' ')}: it isn't run again",
             next=f"`retcon plan --refresh backfills/{run.id}.yaml` makes a new plan of it",
         )
-    if run is not None and run.state is RunState.PUBLISHED:
+    if run is not None and (run.state is RunState.PUBLISHED or ledger.intent(run.id) is not None):
+        # What the catalog was asked for is found out, whatever became of the code since.
         return run
     require_unchanged_code(plan, project)
     if run is None or not run.tables:
@@ -101,9 +103,12 @@ def apply(
 
 
 def _drive(run: Run, context: Context, way: _Way) -> Run:
-    if run.state is RunState.PUBLISHED:
-        return run
-    run = context.record(run, _began(context, way))
+    settled = settle(run, context)
+    if settled.state is RunState.PUBLISHED:
+        return settled
+    if settled is not run:
+        require_unchanged_code(settled.plan, context.project)
+    run = context.record(settled, _began(context, way))
     try:
         return _go_on(run, context, way)
     except (KeyboardInterrupt, Stopped):

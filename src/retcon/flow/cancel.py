@@ -6,6 +6,7 @@ from contextlib import suppress
 
 from retcon.core.runs import Cancelled, PublishRefused, Run, RunState
 from retcon.errors import Refused, RetconError
+from retcon.flow.commit import require_undecided
 from retcon.flow.driving import Caller, stopped
 from retcon.flow.ports import Clock, Ledger, Tables
 
@@ -24,7 +25,9 @@ def cancel(
     """Its branches go, and so do the tables that were made for it and that nobody wrote."""
     _require_cancellable(run)
     if run.state is RunState.PUBLISHING:
-        # Swap and state move in one transaction: while the ledger says publishing, nothing is visible.
+        # Swap and state move in one transaction: while the ledger says publishing, nothing is visible. But for a REST
+        # catalog, which may have been asked.
+        require_undecided(run, ledger, tables, clock=clock, who=who)
         run = ledger.record(run.id, PublishRefused(why=f"cancelled: {reason}"), at=clock(), who=who, fence=fence)
     if run.state is not RunState.CANCELLED:
         run = ledger.record(run.id, Cancelled(reason=reason), at=clock(), who=who, fence=fence)

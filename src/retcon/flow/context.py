@@ -21,7 +21,7 @@ from retcon.core.tables import TableContents
 from retcon.core.waves import parts_of
 from retcon.errors import Refused
 from retcon.flow.brakes import Brake
-from retcon.flow.ports import Clock, Ledger, Tables, Warehouse, Watch
+from retcon.flow.ports import Clock, GroupCommits, Ledger, Tables, Warehouse, Watch
 
 
 @dataclass(kw_only=True)
@@ -38,6 +38,8 @@ class Context:
     driver: Driver
     is_gone: Callable[[Driver], bool]
     """Did a process of this machine end?"""
+    catalog: GroupCommits | None = None
+    """Moves the tables of a group; None where the ledger's own database does, in the transaction of the record."""
     fence: int | None = None
     """The token of the lease that this process holds."""
     brake: Brake = field(default_factory=Brake)

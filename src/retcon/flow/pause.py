@@ -44,9 +44,10 @@ def pause_here(run: Run, context: Context) -> Interrupted:
             next=f"`retcon show {run.id}` tells more",
         )
     rest = f", {total - staged:,} aren't" if staged < total else ""
+    was_asked = context.ledger.intent(run.id) is not None
     return Interrupted(
         f"{what}: {staged:,} of {total:,} slices are staged{rest}",
-        state="production is untouched",
+        state="the catalog may have published it: that will be found out" if was_asked else "production is untouched",
         next=f"`retcon apply {run.id}` goes on with what is missing; `retcon cancel {run.id}` gives it up",
     )
 

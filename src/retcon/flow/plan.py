@@ -386,12 +386,23 @@ class Planner:
             cut = repartitioned(model, facts) if facts is not None else ()
             changes[name] = (*cut, *planned_changes(model, facts, output))
             if is_built_beside(changes[name]):
+                self._require_exchangeable(model)
                 seen.pop(name)
             if output is not None:
                 columns[name] = output
         if problems:
             raise ProjectInvalid(problems)
         return changes
+
+    def _require_exchangeable(self, model: Model) -> None:
+        """Two tables change places in the catalog's database; a REST catalog has no such step."""
+        if self._project.settings.catalog.is_rest:
+            raise Refused(
+                f"{model.name}: its table can't become what the model says, and a REST catalog can't put another one "
+                "in its place in the same step as the rest",
+                state="nothing was written",
+                next="publish it under a new name, or change the columns so that the table can take them",
+            )
 
     def _slice_column(self, model: Model, world: World, planned: Mapping[tuple[str, str], Column]) -> Column | None:
         """The slice column of what the query yields, where `columns` or a column that is passed on tell its type."""

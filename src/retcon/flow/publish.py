@@ -9,6 +9,7 @@ from retcon.core.jobs import PublishRequest
 from retcon.core.plans import PlannedModel, tag_before
 from retcon.core.runs import Consumed, PublishBegan, Published, PublishRefused, Run
 from retcon.errors import Conflict, Refused
+from retcon.flow.commit import publish_group
 from retcon.flow.consume import consumed_by
 from retcon.flow.context import Context
 from retcon.flow.ports import Progress
@@ -56,7 +57,7 @@ def _swapped(run: Run, seen: Mapping[str, Seen], consumed: tuple[Consumed, ...],
         raise conflict
     run = context.record(run, PublishBegan(locations={swap.table: swap.new_location for swap in swaps}))
     event = Published(snapshots={swap.table: swap.snapshot_id for swap in swaps}, consumed=consumed)
-    run = context.ledger.publish(run.id, event, swaps, at=context.clock(), who=context.who, fence=context.fence)
+    run = publish_group(run, event, swaps, context)
     context.watch(Progress(step="publish", done=len(swaps), total=len(swaps)))
     return run
 

@@ -14,6 +14,7 @@ from retcon.core.slices import SliceSet, Whole
 from retcon.core.tables import TableFacts
 from retcon.core.undoing import Blocked, Undo, Way, copies, way_back
 from retcon.errors import BadArguments, Conflict, Fault, Interrupted, Refused
+from retcon.flow.commit import roll_back_group, settle
 from retcon.flow.context import Context
 from retcon.flow.driving import driving
 from retcon.flow.ports import Ledger, Progress, Tables
@@ -42,11 +43,18 @@ class _Copied:
 
 def roll_back(run: Run, reason: str, context: Context) -> Undone:
     """The slices of every table as they were before the publish; later reads of it are listed as stale."""
-    require_possible(run, reason, context.project, context.tables, context.clock())
+    require_reason(reason)
+    if context.ledger.intent(run.id) is None:
+        require_possible(run, reason, context.project, context.tables, context.clock())
     with driving(run, context):
         try:
             # Another process may have undone it before this one got its turn.
-            return _undo(context.ledger.run(run.id) or run, reason.strip(), context)
+            standing = context.ledger.run(run.id) or run
+            settled = settle(standing, context)
+            if settled.state is not standing.state:
+                # An earlier try had done it; its record alone was missing.
+                return Undone(run=settled, stale=_readers(run, context.ledger), ways=())
+            return _undo(settled, reason.strip(), context)
         except KeyboardInterrupt:
             context.warehouse.interrupt()
             raise Interrupted(
@@ -76,9 +84,7 @@ def _undo(run: Run, reason: str, context: Context) -> Undone:
         run = context.record(run, began)
         event = RolledBack(reason=reason, snapshots={swap.table: swap.snapshot_id for swap in swaps})
         try:
-            undone = context.ledger.roll_back(
-                run.id, event, swaps, at=context.clock(), who=context.who, fence=context.fence
-            )
+            undone = roll_back_group(run, event, swaps, context)
         except Conflict:
             if attempt == _TRIES:
                 raise

@@ -149,6 +149,8 @@ class RunReport:
     old_version: str | None
     """The tag under which the version from before is readable."""
     code: Mapping[str, str]
+    asked: str | None = None
+    """What a REST catalog was asked for, where its answer isn't recorded yet."""
 
     @property
     def old_versions(self) -> tuple[str, ...]:
@@ -252,7 +254,12 @@ class Teller:
             rollback_until=rollback_until(run, retention_days(run, self._project)) if is_published else None,
             old_version=tag_before(run.id) if has_old and run.published is not None else None,
             code=self._ledger.code(run.id),
+            asked=self._asked(run),
         )
+
+    def _asked(self, run: Run) -> str | None:
+        intent = self._ledger.intent(run.id)
+        return None if intent is None else "publish it" if intent.is_publish else "roll it back"
 
     def show_model(self, name: str) -> ModelReport:
         model = self._project.graph.model(name)

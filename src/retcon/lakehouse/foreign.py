@@ -30,6 +30,7 @@ class SourceTables:
         self.commits = catalog.commits
         self.commits_after = catalog.commits_after
         self.aftermath = catalog.aftermath
+        self.main_line = catalog.main_line
         self.head = catalog.head
         self.staged = catalog.staged
         self.find_wave = catalog.find_wave

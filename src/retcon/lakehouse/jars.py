@@ -23,6 +23,8 @@ PACKAGES = (
 )
 DELTA_PACKAGES = ("io.delta:delta-spark_4.1_2.13:4.4.0",)
 """Fetched only where a source is a Delta table."""
+S3_PACKAGES = ("org.apache.iceberg:iceberg-aws-bundle:1.12.0",)
+"""Fetched only where the catalog's tables are in S3."""
 _TRIES = 3
 _PATIENCE = 900
 
@@ -32,11 +34,15 @@ def versions() -> dict[str, str]:
     return {"spark": version("pyspark"), "iceberg": PACKAGES[0].rpartition(":")[2]}
 
 
-def kept_jars(environ: Mapping[str, str], *, delta: bool = False) -> list[Path]:
+def kept_jars(environ: Mapping[str, str], *, delta: bool = False, s3: bool = False) -> list[Path]:
     """The jars' paths, resolved on first use. `RETCON_CACHE` says where they are kept."""
     jars = _kept(PACKAGES, environ)
-    # Beside its own jars, Delta names older ones of what Spark brings itself; these would go before Spark's.
-    return jars + [jar for jar in _kept(DELTA_PACKAGES, environ) if jar.name.startswith("io.delta_")] if delta else jars
+    if s3:
+        jars += _kept(S3_PACKAGES, environ)
+    if delta:
+        # Beside its own jars, Delta names older ones of what Spark brings itself; these would go before Spark's.
+        jars += [jar for jar in _kept(DELTA_PACKAGES, environ) if jar.name.startswith("io.delta_")]
+    return jars
 
 
 def _kept(packages: Sequence[str], environ: Mapping[str, str]) -> list[Path]:
@@ -86,6 +92,8 @@ def _resolve(folder: Path, packages: Sequence[str], environ: Mapping[str, str]) 
 
 
 def _what(packages: Sequence[str]) -> str:
+    if packages == S3_PACKAGES:
+        return "S3"
     return "Delta" if packages == DELTA_PACKAGES else "Iceberg"
 
 

@@ -6,11 +6,10 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
-from pyiceberg.catalog.sql import SqlCatalog
-from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
+from pyiceberg.catalog import Catalog as IcebergCatalog
+from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError, RESTError
 from pyiceberg.manifest import DataFile, ManifestEntryStatus, ManifestFile
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
@@ -28,10 +27,12 @@ from pyiceberg.types import (
     StringType,
     StructType,
 )
-from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+from requests.exceptions import RequestException
+from sqlalchemy.exc import DBAPIError
 
 from retcon.core.adoption import SpecInUse, Survey
 from retcon.core.conflicts import Commit, changed_by, commit_text
+from retcon.core.intents import MainLine
 from retcon.core.jobs import StagedCommits, StagedWave, WaveTarget
 from retcon.core.projects import Catalog
 from retcon.core.slices import Cut, SliceSet
@@ -48,6 +49,7 @@ from retcon.core.tables import (
 )
 from retcon.errors import Fault, Refused
 from retcon.fault_points import FaultPoint
+from retcon.lakehouse.catalogs import is_new, opened, unreachable
 from retcon.lakehouse.histories import (
     back_to,
     commits_between,
@@ -71,7 +73,7 @@ class IcebergMetadata:
 
     def __init__(self, catalog: Catalog) -> None:
         self._settings = catalog
-        self._opened: SqlCatalog | None = None
+        self._opened: IcebergCatalog | None = None
         self._manifests: dict[tuple[str, int | None, Cut], TableContents] = {}
         """What each manifest lists, as it was looked at: manifests never change, and snapshots share most of them."""
 
@@ -235,6 +237,23 @@ class IcebergMetadata:
             found.append(commit_text(snapshot.snapshot_id, operation_of(snapshot), run_of(snapshot)))
         return found
 
+    def main_line(self, name: str) -> MainLine | None:
+        """Main's snapshot and those that it stands on."""
+        table = self._load(name)
+        if table is None:
+            return None
+        metadata = table.metadata
+        current = metadata.current_snapshot_id
+        line = () if current is None else back_to(table, current, None)
+        return MainLine(
+            uuid=str(metadata.table_uuid),
+            schema_id=metadata.current_schema_id,
+            spec_id=metadata.default_spec_id,
+            snapshot_id=current,
+            sequence=getattr(metadata, "last_sequence_number", 0),
+            line=frozenset(snapshot.snapshot_id for snapshot in line if snapshot is not None),
+        )
+
     def aftermath(self, name: str, *, published: int, tag: str, time: str | None, grain: Cut) -> Aftermath | None:
         """What became of a table since this snapshot of it was published, and what it was before."""
         table = self._load(name)
@@ -353,7 +372,7 @@ class IcebergMetadata:
     def close(self) -> None:
         """Let go of the catalog's database."""
         if self._opened is not None:
-            self._opened.engine.dispose()
+            self._opened.close()
             self._opened = None
         self._manifests.clear()
 
@@ -370,63 +389,18 @@ class IcebergMetadata:
                 f"the catalog points {name} at a metadata file that isn't there: {error}",
                 next="was the warehouse moved or cleaned? restore that file, or drop the table from the catalog",
             ) from error
-        except DBAPIError as error:
-            if _is_new(error):
+        except (DBAPIError, RESTError, RequestException) as error:
+            if is_new(error):
                 return None
-            raise _unreachable(error) from error
+            raise unreachable(error) from error
 
-    def _catalog(self) -> SqlCatalog | None:
-        if self._opened is not None:
-            return self._opened
-        uri = self._settings.uri
-        if uri.startswith("sqlite:///") and not Path(uri.removeprefix("sqlite:///")).exists():
-            return None
-        catalog: SqlCatalog | None = None
-        try:
-            catalog = SqlCatalog(
-                self._settings.name,
-                uri=uri.replace("postgresql://", "postgresql+psycopg://", 1),
-                warehouse=self._settings.warehouse,
-                init_catalog_tables="false",
-                # Hours may lie between two looks of a run, and the server may have hung up meanwhile.
-                pool_pre_ping="true",
-                **{key: value for key, value in self._settings.options.items() if not key.startswith("jdbc.")},
-            )
-            catalog.list_namespaces()
-        except ImportError as missing:
-            raise Fault(
-                f"the driver for the catalog's database is not installed: {missing}",
-                state="nothing was read or written",
-                next="PostgreSQL: pip install 'retcon[postgres]'",
-            ) from missing
-        except SQLAlchemyError as error:
-            if catalog is not None:
-                catalog.engine.dispose()
-            if _is_new(error):
-                return None
-            raise _unreachable(error) from error
-        self._opened = catalog
-        return catalog
+    def _catalog(self) -> IcebergCatalog | None:
+        if self._opened is None:
+            self._opened = opened(self._settings)
+        return self._opened
 
 
-def _is_new(error: SQLAlchemyError) -> bool:
-    """Nobody has written to this catalog yet: its database is there, but has none of Iceberg's tables."""
-    reason = getattr(error, "orig", None)
-    undefined_table = getattr(reason, "sqlstate", None) == "42P01"
-    return undefined_table or str(reason).startswith("no such table: iceberg_")
-
-
-def _unreachable(error: SQLAlchemyError) -> Fault:
-    reason = str(getattr(error, "orig", None) or error).splitlines()[0]
-    return Fault(
-        f"the catalog's database doesn't answer: {reason}",
-        state="nothing was written",
-        next="check `catalog.uri` in retcon.yaml and that the server runs",
-        retryable=True,
-    )
-
-
-def _namespaces(catalog: SqlCatalog, within: Identifier = ()) -> Iterator[Identifier]:
+def _namespaces(catalog: IcebergCatalog, within: Identifier = ()) -> Iterator[Identifier]:
     for namespace in catalog.list_namespaces(within):
         yield namespace
         yield from _namespaces(catalog, namespace)

@@ -1,6 +1,7 @@
 """Publishing and rolling back: the next metadata file of each table, written but not yet current.
 
-The swap itself is one SQL transaction over all tables of the run, in the ledger.
+The swap itself is one SQL transaction over all tables of the run, in the ledger. A REST catalog writes that file by
+itself: for it, each table's step becomes a request.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from retcon.core.runs import Pointer, PointerSwap, Replaced, RunTable
 from retcon.core.slices import Grain, Whole
 from retcon.errors import Conflict, Fault, Refused
 from retcon.fault_points import FaultPoint
+from retcon.lakehouse.group_commits import requested
 from retcon.lakehouse.histories import ROUND
 from retcon.lakehouse.predicates import MOST_IN_A_LIST
 from retcon.lakehouse.staging import Staging
@@ -30,9 +32,10 @@ _METADATA, _CARRIED_OVER = FaultPoint("metadata written"), FaultPoint("branch ca
 class Publishing:
     """Prepares the metadata that makes a run visible, or takes it back."""
 
-    def __init__(self, spark: SparkSession, staging: Staging) -> None:
+    def __init__(self, spark: SparkSession, staging: Staging, *, by_catalog: bool) -> None:
         self._spark = spark
         self._staging = staging
+        self._by_catalog = by_catalog
 
     def prepare_publish(self, request: PublishRequest) -> PointerSwap:
         """Replace the run's slices on main by the proven files of its branch, in a metadata file of its own."""
@@ -278,6 +281,8 @@ class Publishing:
         expiry.commit()
 
     def _written(self, table: Any, transaction: Any, name: str) -> PointerSwap:
+        if self._by_catalog:
+            return requested(self._spark, transaction, name)
         operations = table.operations()
         old = transaction.startMetadata().metadataFileLocation()
         metadata = transaction.currentMetadata()

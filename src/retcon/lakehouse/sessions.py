@@ -49,13 +49,19 @@ _BY_PARTITION = {
 }
 
 
+# Without it, views and other engines' tables in the catalog's database aren't told apart.
+_V1 = {"jdbc.schema-version": "V1"}
+# Without them Iceberg's client waits for an answer for ever.
+_PATIENCE = {"rest.client.connection-timeout-ms": "30000", "rest.client.socket-timeout-ms": "300000"}
+
+
 def start_session(settings: Settings, environ: Mapping[str, str]) -> SparkSession:
     """A Spark session whose default catalog is the project's; its log goes to `.retcon/logs`."""
     check_java(environ)
     # PySpark writes every error that it raises to stderr as well.
     logging.getLogger("SQLQueryContextLogger").disabled = True
     reads_delta = any(source.format == DELTA for source in settings.foreign.values())
-    jars = os.pathsep.join(str(jar) for jar in kept_jars(environ, delta=reads_delta))
+    jars = os.pathsep.join(str(jar) for jar in kept_jars(environ, delta=reads_delta, s3=settings.catalog.is_on_s3))
     logs = Path(settings.root, ".retcon", "logs")
     try:
         logs.mkdir(parents=True, exist_ok=True)
@@ -138,26 +144,28 @@ def _defaults(settings: Settings, jars: str) -> dict[str, str]:
 def catalog_conf(catalog: Catalog) -> dict[str, str]:
     """Spark's settings for the Iceberg catalog, credentials included: never printed."""
     prefix = f"spark.sql.catalog.{catalog.name}"
+    own = {
+        "type": catalog.type,
+        "warehouse": catalog.warehouse,
+        # Every load asks the catalog: a cached entry could hide a commit for 30 seconds.
+        "cache-enabled": "false",
+        **({**_PATIENCE, "uri": catalog.uri} if catalog.is_rest else _jdbc(catalog.uri)),
+        **({"io-impl": "org.apache.iceberg.aws.s3.S3FileIO"} if catalog.is_on_s3 else {}),
+        **catalog.options,
+    }
     return {
         prefix: "org.apache.iceberg.spark.SparkCatalog",
-        f"{prefix}.type": "jdbc",
-        f"{prefix}.warehouse": catalog.warehouse,
-        # Every load asks the catalog: a cached entry could hide a commit for 30 seconds.
-        f"{prefix}.cache-enabled": "false",
-        # Without V1, views and other engines' tables in this database aren't told apart.
-        f"{prefix}.jdbc.schema-version": "V1",
-        **{f"{prefix}.{key}": value for key, value in _jdbc(catalog.uri).items()},
-        **{f"{prefix}.{key}": value for key, value in catalog.options.items()},
+        **{f"{prefix}.{key}": value for key, value in own.items() if value},
     }
 
 
 def _jdbc(uri: str) -> dict[str, str]:
     if uri.startswith("sqlite:///"):
         # Without the timeout a writer that waits fails with SQLITE_BUSY.
-        return {"uri": f"jdbc:sqlite:{uri.removeprefix('sqlite:///')}?busy_timeout=30000&journal_mode=WAL"}
+        return {**_V1, "uri": f"jdbc:sqlite:{uri.removeprefix('sqlite:///')}?busy_timeout=30000&journal_mode=WAL"}
     parts = urlsplit(uri)
     place = f"{parts.hostname}:{parts.port}" if parts.port else f"{parts.hostname}"
-    settings = {"uri": f"jdbc:postgresql://{place}{parts.path}" + (f"?{parts.query}" if parts.query else "")}
+    settings = {**_V1, "uri": f"jdbc:postgresql://{place}{parts.path}" + (f"?{parts.query}" if parts.query else "")}
     if parts.username:
         settings["jdbc.user"] = unquote(parts.username)
     if parts.password:

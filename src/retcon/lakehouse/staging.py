@@ -125,6 +125,13 @@ class Staging:
         made = manage.createBranch(branch) if snapshot_id is None else manage.createBranch(branch, snapshot_id)
         with _OPENED:
             made.commit()
+        if not self.iceberg(table).refs().containsKey(branch):
+            # What is staged there would be in production at once.
+            raise Refused(
+                f"the catalog {self._catalog} keeps no branches of tables: {table} has none after it was made",
+                state="nothing was staged; production is untouched",
+                next="use a catalog that keeps them",
+            )
 
     def stage(self, job: Job, target: WaveTarget) -> Mapping[str, int]:
         """Compute a wave and replace its slices on the branch; the files that were read, by table."""

@@ -7,7 +7,7 @@ from functools import cache
 
 from pyspark.sql import SparkSession
 
-from retcon.core.projects import Source
+from retcon.core.projects import Catalog, Source
 from retcon.lakehouse.measuring import Measuring
 from retcon.lakehouse.moving import Moving
 from retcon.lakehouse.publishing import Publishing
@@ -21,14 +21,17 @@ from retcon.lakehouse.windows import Windows
 class SparkWarehouse:
     """Everything that reads or writes rows."""
 
-    def __init__(self, spark: SparkSession, catalog: str, code: ProjectCode, foreign: Mapping[str, Source]) -> None:
+    def __init__(
+        self, spark: SparkSession, settings: Catalog, code: ProjectCode, foreign: Mapping[str, Source]
+    ) -> None:
         self._spark = spark
+        catalog = settings.name
         reads = ScopedReads(spark, catalog, code, foreign)
         windows = Windows(reads)
         by_partition = cache(lambda: ScopedReads(grouped_session(spark, catalog), catalog, code, foreign))
         staging = Staging(spark, catalog, reads, by_partition)
         measuring = Measuring(reads, by_partition)
-        publishing = Publishing(spark, staging)
+        publishing = Publishing(spark, staging, by_catalog=settings.is_rest)
         self.output = staging.output
         self.make_table = staging.make_table
         self.change_columns = staging.change_columns

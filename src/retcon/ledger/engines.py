@@ -60,7 +60,9 @@ def _switched_to_wal(connection: sqlite3.Connection, *, or_raise: bool) -> bool:
     return True
 
 
-_REMEDY = "write catalog.uri as sqlite:///folder/lake.db or postgresql://user@host/database"
+_REMEDY = (
+    "write catalog.uri (with a REST catalog ledger.uri) as sqlite:///folder/lake.db or postgresql://user@host/database"
+)
 
 
 def _parsed(uri: str) -> URL:
@@ -68,7 +70,7 @@ def _parsed(uri: str) -> URL:
         url = make_url(uri)
     except (ArgumentError, ValueError):
         # Not with the text itself: it may hold a password.
-        raise Refused("catalog.uri is not the address of a database", next=_REMEDY) from None
+        raise Refused("the ledger's address is not that of a database", next=_REMEDY) from None
     if url.get_backend_name() not in ("sqlite", "postgresql"):
         raise Refused(f"retcon keeps no ledger in {url.get_backend_name()}", next=_REMEDY)
     return url

@@ -35,7 +35,7 @@ _BY_SQLITE_NAME = {
     "SQLITE_LOCKED": _LOCKED,
     "SQLITE_CANTOPEN": Diagnosis(
         what="the ledger's database can't be opened",
-        next="check catalog.uri in retcon.yaml, and that this user may write its folder",
+        next="check catalog.uri (or ledger.uri) in retcon.yaml, and that this user may write its folder",
     ),
     "SQLITE_READONLY": Diagnosis(
         what="the ledger's database can't be written", next="give this user the right to write the file and its folder"
@@ -45,7 +45,7 @@ _BY_SQLITE_NAME = {
         what="the disk of the ledger's database doesn't answer", next="check the disk, then try again", retryable=True
     ),
     "SQLITE_NOTADB": Diagnosis(
-        what="the ledger's file is not a SQLite database", next="check catalog.uri in retcon.yaml"
+        what="the ledger's file is not a SQLite database", next="check catalog.uri (or ledger.uri) in retcon.yaml"
     ),
     "SQLITE_CORRUPT": Diagnosis(what="the ledger's database is damaged", next="restore it from a backup"),
 }
@@ -54,7 +54,7 @@ _UNREACHABLE = Diagnosis(
     what="PostgreSQL doesn't answer", next="check that the server runs, then try again", retryable=True
 )
 _NO_ENTRY = Diagnosis(
-    what="PostgreSQL lets nobody in by catalog.uri", next="check user, password and database in retcon.yaml"
+    what="PostgreSQL lets nobody in by this address", next="check user, password and database in retcon.yaml"
 )
 _OVERTAKEN = Diagnosis(what="PostgreSQL ended this transaction for another", next="try again", retryable=True)
 

@@ -22,7 +22,7 @@ from sqlalchemy import (
 from retcon.errors import Refused
 from retcon.ledger.columns import COUNTER, Document, Moment, Words
 
-REVISIONS = ("0001", "0002", "0003", "0004")
+REVISIONS = ("0001", "0002", "0003", "0004", "0005")
 """Every revision that this version can bring up to date, oldest first; `migrations/` holds one file for each."""
 
 VERSION_TABLE = "retcon_alembic_version"
@@ -152,6 +152,17 @@ LEASES = Table(
     # Somebody wants this driver to stop.
     Column("asked_by", Words),
     Column("asked_why", Words),
+)
+
+OUTBOX = Table(
+    "retcon_outbox",
+    METADATA,
+    Column("run_id", Words, ForeignKey("retcon_runs.id"), primary_key=True),
+    Column("kind", Words, nullable=False),
+    Column("event", Document, nullable=False),
+    Column("commits", Document, nullable=False),
+    Column("who", Words, nullable=False),
+    Column("at", Moment, nullable=False),
 )
 
 _VERSION = table(VERSION_TABLE, column("version_num"))

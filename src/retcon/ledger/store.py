@@ -13,6 +13,7 @@ from sqlalchemy import Connection, Engine, insert
 from sqlalchemy.exc import DBAPIError
 
 from retcon.core.adoption import Adoption
+from retcon.core.intents import Intent
 from retcon.core.leases import Driver, Lease, StopRequest
 from retcon.core.overlaps import InTheWay, require_nobody_in_the_way
 from retcon.core.plans import Plan
@@ -22,6 +23,7 @@ from retcon.core.runs import (
     PointerSwap,
     Published,
     PublishedSlice,
+    PublishRefused,
     RecordedEvent,
     RecordedSlice,
     RecordedVerdict,
@@ -33,7 +35,7 @@ from retcon.core.runs import (
 )
 from retcon.errors import Refused
 from retcon.fault_points import FaultPoint
-from retcon.ledger import chain, leases, overlapping, reading
+from retcon.ledger import chain, leases, outbox, overlapping, reading
 from retcon.ledger.chain import Link
 from retcon.ledger.engines import database_file, engine_for, make_file, writing
 from retcon.ledger.faults import fault_of, faults
@@ -46,6 +48,7 @@ T = TypeVar("T")
 _NOTHING_RECORDED = "nothing was recorded, every table is as it was"
 _UNKNOWN_OUTCOME = "the database didn't say whether it took the last step; its record decides"
 _MIGRATED, _ADOPTED, _LEASED = FaultPoint("ledger migrated"), FaultPoint("adoption recorded"), FaultPoint("lease taken")
+_INTENDED, _WITHDRAWN = FaultPoint("intent recorded"), FaultPoint("intent withdrawn")
 _SWAPPED = FaultPoint("pointers swapped, COMMIT not sent")
 _RECORDED = {kind: FaultPoint(f"{kind.__name__} recorded") for kind in get_args(Event)}
 
@@ -227,6 +230,32 @@ class SqlLedger:
         with _RECORDED[type(event)]:
             return self._write(lambda connection: _written(connection, run_id, event, fence, at=at, who=who))
 
+    def intent(self, run_id: str) -> Intent | None:
+        """What the catalog was asked for and isn't recorded yet."""
+        return self._read(lambda connection: outbox.read(connection, run_id), otherwise=None)
+
+    def intend(self, intent: Intent, *, at: datetime, who: str, fence: int | None = None) -> None:
+        """Write down what the catalog is about to be asked for, if this driver still drives the run."""
+        with _INTENDED, faults(_NOTHING_RECORDED), writing(self._engine).begin() as connection:
+            run = _required(reading.locked_run(connection, intent.run), intent.run)
+            leases.require_fence(connection, intent.run, fence)
+            outbox.put(connection, run, intent, at=at, who=who)
+
+    def withdraw(self, run_id: str, why: str, *, at: datetime, who: str, fence: int | None = None) -> Run:
+        """Give up what the catalog was asked for and can't take any more; a publish is sent back."""
+
+        def take_out(connection: Connection) -> _Written:
+            run = _required(reading.locked_run(connection, run_id), run_id)
+            intent = outbox.read(connection, run_id)
+            outbox.take_out(connection, run_id)
+            if intent is not None and intent.is_publish:
+                return _written(connection, run_id, PublishRefused(why=why), fence, at=at, who=who)
+            leases.require_fence(connection, run_id, fence)
+            return _Written(run=run, link=None)
+
+        with _WITHDRAWN:
+            return self._write(take_out)
+
     def publish(
         self,
         run_id: str,
@@ -237,7 +266,10 @@ class SqlLedger:
         who: str,
         fence: int | None = None,
     ) -> Run:
-        """Make a run visible: pointers, consumption and the record in one transaction, all or nothing, once."""
+        """Make a run visible: pointers, consumption and the record in one transaction, all or nothing, once.
+
+        Without swaps it is the record of what a catalog did that commits by itself.
+        """
         return self._swap(run_id, event, swaps, fence, at=at, who=who)
 
     def roll_back(
@@ -268,6 +300,7 @@ class SqlLedger:
 
         def swap_and_record(connection: Connection) -> _Written:
             written = _written(connection, run_id, event, fence, at=at, who=who)
+            outbox.take_out(connection, run_id)
             # Last, so that other writers of these tables wait as short as can be.
             with _SWAPPED:
                 swap_pointers(connection, self._catalog_name, swaps)

@@ -47,9 +47,12 @@ Scalar = str | int | float | bool
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 _URI_REMEDY = "write sqlite:///PATH, or postgresql://USER:PASSWORD@HOST/DATABASE"
 _OTHER_CATALOGS = dict.fromkeys(
-    ("rest", "hive", "glue", "hadoop", "nessie"), "use `type: jdbc` with a SQLite or PostgreSQL `uri`"
+    ("hive", "glue", "hadoop", "nessie"),
+    "it can't move several tables in one step: use `type: jdbc` with a SQLite or PostgreSQL `uri`, or `type: rest`",
 )
-_LEDGER_REMEDY = "leave it out: the ledger lives in the catalog's own database"
+_LEDGER_REMEDY = "leave it out: the ledger lives in the catalog's own database, or has a `ledger` of its own"
+_LEDGER_IN_CATALOG = "leave it out: with `type: jdbc` the ledger lives in the catalog's own database"
+_LEDGER_NEEDED = "write `ledger: {uri: …}`: a REST catalog has no database that retcon could use"
 
 
 def settings_document(root: Path) -> YamlDocument:
@@ -81,9 +84,9 @@ def _with_variables(value: object, at: Place, environ: Mapping[str, str], proble
     if not isinstance(value, str) or "${" not in value:
         return value
     is_option = at[:2] == ("spark", "conf") or (at[:1] == ("sources",) and at[2:3] == ("options",))
-    if at[:1] in (("catalog",), ("params",)) or is_option:
+    if at[:1] in (("catalog",), ("ledger",), ("params",)) or is_option:
         return problems.taken(at, lambda: filled_in(value, environ)) or ""
-    allowed = "variables stand only in `catalog`, `spark.conf`, `params` and the `options` of sources"
+    allowed = "variables stand only in `catalog`, `ledger`, `spark.conf`, `params` and the `options` of sources"
     problems.object_to(at, Objection("holds `${`, which isn't filled in here", remedy=allowed))
     return value
 
@@ -114,10 +117,14 @@ class _CatalogKeys(Shape):
 
     __pydantic_extra__: dict[str, Option]
     name: Annotated[str, AfterValidator(names.identifier)]
-    type: Annotated[str, one_of("jdbc", later=_OTHER_CATALOGS)] = "jdbc"
+    type: Annotated[str, one_of("jdbc", "rest", later=_OTHER_CATALOGS)] = "jdbc"
     uri: Text
     warehouse: Text
     ledger: Annotated[object, later(_LEDGER_REMEDY)] = None
+
+
+class _LedgerKeys(Shape):
+    uri: Text
 
 
 class _SparkKeys(Shape):
@@ -152,12 +159,15 @@ class _SettingsKeys(Shape):
     sources: dict[TableName, Annotated[SourceKeys, BeforeValidator(or_empty)]] = Field(default_factory=dict)
     consumers: dict[Text, Annotated[_ConsumerKeys, BeforeValidator(or_empty)]] = Field(default_factory=dict)
     environments: dict[Annotated[str, AfterValidator(names.label)], _EnvironmentKeys] = Field(default_factory=dict)
-    ledger: Annotated[object, later(_LEDGER_REMEDY)] = None
+    ledger: _LedgerKeys | None = None
 
 
 def _settings(keys: _SettingsKeys, document: YamlDocument, root: Path, problems: Problems) -> Settings | None:
-    uri = problems.taken(("catalog", "uri"), lambda: _catalog_uri(keys.catalog.uri, root))
-    if uri is None:
+    is_rest = keys.catalog.type == "rest"
+    read_uri = _rest_uri if is_rest else partial(_database_uri, root=root)
+    uri = problems.taken(("catalog", "uri"), lambda: read_uri(keys.catalog.uri))
+    ledger = _ledger_uri(keys.ledger, root, problems, is_rest=is_rest)
+    if uri is None or ledger is None:
         return None
     params = {name: value for name, value in keys.params.items() if isinstance(value, Scalar)}
     sources: dict[str, Source] = {}
@@ -172,7 +182,8 @@ def _settings(keys: _SettingsKeys, document: YamlDocument, root: Path, problems:
             name=keys.catalog.name,
             type=keys.catalog.type,
             uri=uri,
-            warehouse=_warehouse(keys.catalog.warehouse, root),
+            # To a server it is whatever it calls it.
+            warehouse=keys.catalog.warehouse if is_rest else _warehouse(keys.catalog.warehouse, root),
             options=keys.catalog.__pydantic_extra__ or {},
         ),
         spark=SparkSettings(
@@ -187,6 +198,7 @@ def _settings(keys: _SettingsKeys, document: YamlDocument, root: Path, problems:
             for name, consumer in keys.consumers.items()
         },
         environments={name: environment.prefix for name, environment in keys.environments.items()},
+        ledger_uri=ledger,
         fingerprint=fingerprint(
             {
                 "timezone": keys.timezone,
@@ -215,7 +227,32 @@ def _as_written(document: YamlDocument, *place: str) -> dict[str, str]:
     return {key: str(as_option(value)) for key, value in raw.items()} if isinstance(raw, dict) else {}
 
 
-def _catalog_uri(text: str, root: Path) -> str:
+def _ledger_uri(keys: _LedgerKeys | None, root: Path, problems: Problems, *, is_rest: bool) -> str | None:
+    """The address of a ledger that has a database of its own; empty where it mustn't have one."""
+    if keys is None and is_rest:
+        problems.object_to(("catalog", "type"), Objection("needs a database for the ledger", remedy=_LEDGER_NEEDED))
+        return None
+    if keys is None:
+        return ""
+    if not is_rest:
+        problems.object_to(("ledger",), Objection("can't be somewhere else", remedy=_LEDGER_IN_CATALOG))
+        return None
+    return problems.taken(("ledger", "uri"), lambda: _database_uri(keys.uri, root))
+
+
+def _rest_uri(text: str) -> str:
+    """A server's address. What it holds between // and @ would be seen in its log, so it is refused."""
+    try:
+        parts = urlsplit(text)
+        is_address = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.username is None
+    except ValueError:
+        is_address = False
+    if not is_address:
+        raise Objection("must be the address of a REST catalog", remedy="write https://HOST/PATH, without a password")
+    return text
+
+
+def _database_uri(text: str, root: Path) -> str:
     """The database's address with an absolute path. It may hold a password, so no message repeats it."""
     if text.startswith("sqlite://"):
         return _sqlite_uri(text, root)

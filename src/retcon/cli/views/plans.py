@@ -31,7 +31,7 @@ from retcon.cli.views.parts import (
 from retcon.core.evolution import AddColumn, change_text
 from retcon.core.intervals import Interval
 from retcon.core.plans import Origin, Plan, PlannedInput, PlannedModel
-from retcon.core.projects import Settings
+from retcon.core.projects import Catalog, Settings
 
 _ORIGINS = {Origin.SOURCE: "source", Origin.MODEL: "published", Origin.RUN: "this run"}
 
@@ -51,7 +51,7 @@ def plan_view(plan: Plan, settings: Settings, zone: Zone, file: str | None) -> R
             _outside(plan),
             section("Notes", bullets(plan.notes)) if plan.notes else None,
             Text(),
-            facts(_footer(plan, file)),
+            facts(_footer(plan, settings.catalog, file)),
         ]
     )
 
@@ -194,7 +194,7 @@ def _outside(plan: Plan) -> RenderableType | None:
     return section("Outside this plan", table((name(), prose()), [(each.model, each.why) for each in plan.outside]))
 
 
-def _footer(plan: Plan, file: str | None) -> Iterator[tuple[str, RenderableType]]:
+def _footer(plan: Plan, catalog: Catalog, file: str | None) -> Iterator[tuple[str, RenderableType]]:
     most = plan.limits
     amounts = [f"{count(plan.slices)} of at most {count(most['slices'])} slices" if "slices" in most else ""]
     amounts.append(counted(plan.waves, "wave"))
@@ -202,7 +202,7 @@ def _footer(plan: Plan, file: str | None) -> Iterator[tuple[str, RenderableType]
     read = f"reads {'' if is_whole else 'at least '}{count(plan.rows)} rows, {size(plan.bytes)}"
     amounts.append(read + (f" of at most {size(most['bytes'])}" if "bytes" in most else ""))
     yield "estimate", "; ".join(filter(None, amounts))
-    yield "publish", guarantee(len(plan.models))
+    yield "publish", guarantee(len(plan.models), catalog)
     if file is None:
         yield "written", Text("nothing: this was a dry run", style=WARN)
         return
@@ -210,7 +210,11 @@ def _footer(plan: Plan, file: str | None) -> Iterator[tuple[str, RenderableType]
     yield "next", command("retcon apply", plan.id)
 
 
-def guarantee(tables: int) -> str:
-    """What publishing promises with a catalog in a SQL database."""
+def guarantee(tables: int, catalog: Catalog) -> str:
+    """What publishing promises with this kind of catalog."""
     what = {1: "the table", 2: "both tables"}.get(tables, f"all {tables} tables")
+    if catalog.is_rest:
+        return (
+            f"{what} in one commit of the REST catalog, all or nothing as it promises; the record follows, reconciled"
+        )
     return f"{what} in one transaction of the catalog's database: visible at once, or not at all"

@@ -264,6 +264,11 @@ def _before(table: RunTable) -> str:
 
 def _next_steps(report: RunReport, consumers: Consumers, zone: Zone) -> Iterator[tuple[str, RenderableType]]:
     run = report.run
+    if report.asked is not None:
+        again = command("retcon apply" if run.state is RunState.PUBLISHING else "retcon rollback", run.id)
+        yield "catalog", Text(f"was asked to {report.asked}; its answer isn't recorded yet", style=WARN)
+        yield "next", Text.assemble(again, ("  looks at the tables and finishes it", QUIET))
+        return
     match run.state:
         case RunState.PUBLISHED:
             yield from _ways_back(report, zone)

@@ -1,0 +1,50 @@
+"""The outbox: what the catalog was asked for, one entry a run, gone in the transaction that records the outcome."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from datetime import datetime
+
+from sqlalchemy import Connection, delete, insert, select
+
+from retcon.core.intents import Intent, event_of
+from retcon.core.runs import Run, RunState, TableCommit, event_body
+from retcon.errors import Conflict, Refused
+from retcon.ledger.schema import OUTBOX
+
+
+def read(connection: Connection, run_id: str) -> Intent | None:
+    """The entry of a run."""
+    row = connection.execute(select(OUTBOX).where(OUTBOX.c.run_id == run_id)).one_or_none()
+    if row is None:
+        return None
+    commits = tuple(TableCommit(**commit) for commit in row.commits)
+    return Intent(run=run_id, event=event_of(row.kind, row.event), commits=commits)
+
+
+def put(connection: Connection, run: Run, intent: Intent, *, at: datetime, who: str) -> None:
+    """The entry of a locked run, before the catalog is asked."""
+    from_state = RunState.PUBLISHING if intent.is_publish else RunState.PUBLISHED
+    if run.state is not from_state:
+        raise Refused(f"run {run.id} is {run.state.value.replace('_', ' ')}", next=f"`retcon show {run.id}`")
+    if read(connection, run.id) is not None:
+        raise Conflict(
+            f"run {run.id}: what the catalog made of an earlier try isn't recorded yet",
+            state="nothing was asked of the catalog by this one",
+            next="run the same command again: it finds out first",
+        )
+    connection.execute(
+        insert(OUTBOX).values(
+            run_id=run.id,
+            kind=type(intent.event).__name__,
+            event=event_body(intent.event),
+            commits=[asdict(commit) for commit in intent.commits],
+            who=who,
+            at=at,
+        )
+    )
+
+
+def take_out(connection: Connection, run_id: str) -> None:
+    """Its outcome is known, or it is given up."""
+    connection.execute(delete(OUTBOX).where(OUTBOX.c.run_id == run_id))
