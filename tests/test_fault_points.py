@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+from pathlib import Path
 
 import retcon
 from retcon.fault_points import Side, every_fault_point, listening
 from tests.crash_points import COVERS
+
+PAGE = Path(__file__).parents[1] / "docs" / "reliability.md"
 
 
 def test_every_step_that_changes_something_is_tried_by_a_crash() -> None:
@@ -18,6 +21,7 @@ def test_every_step_that_changes_something_is_tried_by_a_crash() -> None:
     tried = frozenset[str]().union(*COVERS.values())
     assert named - tried == set(), "give them a scene in tests/spark/test_crashes.py"
     assert tried - named == set(), "no such step"
+    assert f"There are {len(named)} steps" in PAGE.read_text()
 
 
 def test_a_step_is_told_before_and_after_and_one_that_fails_only_before() -> None:
