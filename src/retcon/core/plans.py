@@ -369,8 +369,8 @@ def request_from(document: Mapping[str, Any]) -> Request:
         exclude=tuple(document.get("exclude", ())),
         downstream=document["downstream"],
         allow_missing_source=document["allow_missing_source"],
-        wave=document["wave"],
-        refreshes=document["refreshes"],
+        wave=document.get("wave"),
+        refreshes=document.get("refreshes"),
         environment=document.get("environment"),  # plans of before there were environments don't say
         force=document.get("force", False),
     )
