@@ -236,6 +236,8 @@ def test_what_changes_no_row_is_passed_by_and_what_deletes_one_is_refused(
 def test_a_run_whose_beginning_has_expired_can_not_be_proven_and_says_why(shop: Shop) -> None:
     shop.open_doors()
     shop.backfill("mart.orders_usd")
+    # What others wrote isn't measured yet: the proof has to read it.
+    shop.sql("INSERT INTO mart.orders_usd VALUES (777, DATE '2026-01-03', 'USD', 'by hand', 1.0)")
     plan = shop.plan("mart.orders_usd", start="2026-01-03", end="2026-01-04")
     shop.apply(plan, until=Until.STAGED)
     append_elsewhere_and_expire(shop)
