@@ -249,7 +249,7 @@ class Life:
             self._drive(known, lambda: self.shop.cancel(self._run(known)), step.dies_at, may_be_refused=False)
 
     def sweep(self, step: Step) -> None:
-        self.shop.now += timedelta(days=(0, 0, 3, 8, 15, 40)[step.number])
+        self.shop.now += timedelta(days=(0, 0, 0, 3, 8, 15)[step.number])
         w = self.shop.workspace
         heads = self._heads()
         with self._maybe_dying(step.dies_at):

@@ -27,14 +27,14 @@ STEPS = int(os.environ.get("RETCON_STEPS", "12"))
 SEED = int(os.environ.get("RETCON_SEED", "1"))
 WHAT = (
     "start", "start", "start", "go_on", "go_on", "go_on", "roll_back", "roll_back", "cancel", "sweep",
-    "append", "append", "correct", "forget", "compact", "expire", "remove_orphans",
+    "append", "append", "correct", "forget", "forget", "compact", "expire", "remove_orphans",
 )  # fmt: skip
 STEP = st.builds(
     Step,
     what=st.sampled_from(WHAT),
     day=st.integers(0, DAYS - 1),
     number=st.integers(0, 5),
-    dies_at=st.none() | st.integers(0, 50),
+    dies_at=st.none() | st.integers(0, 35),
 )
 
 
