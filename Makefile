@@ -32,6 +32,7 @@ size: $(READY)
 soak: $(READY)
 	$(BIN)/pytest -m soak -n 2 --dist worksteal
 	RETCON_EXAMPLES=500 $(BIN)/pytest -p no:cacheprovider tests/spark/test_every_kind.py
+	RETCON_EXAMPLES=300 RETCON_STEPS=30 RETCON_SEED=$$(date +%s) $(BIN)/pytest -p no:cacheprovider tests/spark/test_life.py
 
 bench: $(READY)
 	$(BIN)/python benchmarks/bench.py

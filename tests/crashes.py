@@ -29,7 +29,8 @@ class Killed(BaseException):
 class Reaper:
     """Ends the process at one hit. What is dead stays dead: no thread of it takes any later step."""
 
-    at: Hit | None = None
+    at: Hit | int | None = None
+    """A number counts hits, whichever they are."""
     heard: list[Hit] = field(default_factory=list)
     is_dead: bool = False
 
@@ -38,13 +39,13 @@ class Reaper:
             raise Killed
         hit = (point.name, side)
         self.heard.append(hit)
-        if hit == self.at:
+        if self.at in (hit, len(self.heard)):
             self.is_dead = True
             raise Killed(hit)
 
 
 @contextmanager
-def dying(at: Hit | None) -> Iterator[Reaper]:
+def dying(at: Hit | int | None) -> Iterator[Reaper]:
     """Act until the hit, if it comes."""
     reaper = Reaper(at)
     # Whoever held a lease before is the dead process, though it has this one's number.
@@ -132,7 +133,7 @@ def require_sound(trial: Trial) -> None:
     run = ledger.run(trial.run)
     assert first_broken_link(ledger.events(trial.run)) is None
     for table in filter(None, (iceberg(trial.shop, name) for name in trial.tables)):
-        _require_files(table)
+        require_files(table)
         published = [
             snapshot
             for snapshot in table.metadata.snapshots
@@ -149,7 +150,7 @@ def require_sound(trial: Trial) -> None:
             assert name == f"retcon_{trial.run}" or owner is not None, f"{name} is nobody's"
 
 
-def _require_files(table: Table) -> None:
+def require_files(table: Table) -> None:
     """Every file that can be reached from any ref is there."""
     for ref in table.metadata.refs.values():
         snapshot = table.snapshot_by_id(ref.snapshot_id)

@@ -32,36 +32,60 @@ def binary_folders() -> list[Path]:
     return list(dict.fromkeys(folder for folder in candidates if (folder / "initdb").exists()))
 
 
+class PostgresServer:
+    """A server that can be stopped and started: same port, same data."""
+
+    def __init__(self, folder: Path, binaries: Path | None = None) -> None:
+        programs = binaries or next(iter(binary_folders()), None)
+        if programs is None:
+            raise RuntimeError(
+                "there is no PostgreSQL on this machine: `apt install postgresql` or `pip install pgserver`"
+            )
+        self._folder, self._programs, self._port = folder, programs, free_port()
+        self._identity = _unprivileged(folder)
+        subprocess.run(
+            [programs / "initdb", "-D", folder / "data", "-U", "retcon", "-A", "trust", "-E", "UTF8", "--no-locale",
+             "--no-sync"],
+            check=True,
+            capture_output=True,
+            cwd=folder,
+            **self._identity,
+        )  # fmt: skip
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        return f"postgresql://retcon@127.0.0.1:{self._port}/retcon"
+
+    def start(self) -> None:
+        with open(self._folder / "server.log", "ab") as log:
+            self._process = subprocess.Popen(
+                [self._programs / "postgres", "-D", self._folder / "data", "-h", "127.0.0.1", "-p", str(self._port),
+                 "-F", "-k", ""],
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                cwd=self._folder,
+                **self._identity,
+            )  # fmt: skip
+        _make_database(self._process, self._folder / "server.log", self._port)
+
+    def stop(self) -> None:
+        """The fast way: clients are sent away."""
+        if self._process is not None:
+            self._process.send_signal(signal.SIGINT)
+            self._process.wait(timeout=30)
+        self._process = None
+
+
 @contextmanager
 def running_postgres(folder: Path, binaries: Path | None = None) -> Iterator[str]:
     """A server that keeps its data in `folder` (best one of `tempfile.mkdtemp`), as the URL of an empty database."""
-    programs = binaries or next(iter(binary_folders()), None)
-    if programs is None:
-        raise RuntimeError("there is no PostgreSQL on this machine: `apt install postgresql` or `pip install pgserver`")
-    identity = _unprivileged(folder)
-    data = folder / "data"
-    subprocess.run(
-        [programs / "initdb", "-D", data, "-U", "retcon", "-A", "trust", "-E", "UTF8", "--no-locale", "--no-sync"],
-        check=True,
-        capture_output=True,
-        cwd=folder,
-        **identity,
-    )
-    port = free_port()
-    with open(folder / "server.log", "wb") as log:
-        server = subprocess.Popen(
-            [programs / "postgres", "-D", data, "-h", "127.0.0.1", "-p", str(port), "-F", "-k", ""],
-            stdout=log,
-            stderr=subprocess.STDOUT,
-            cwd=folder,
-            **identity,
-        )
+    server = PostgresServer(folder, binaries)
     try:
-        _make_database(server, folder / "server.log", port)
-        yield f"postgresql://retcon@127.0.0.1:{port}/retcon"
+        server.start()
+        yield server.url
     finally:
-        server.send_signal(signal.SIGINT)  # the fast way to shut down: clients are sent away
-        server.wait(timeout=30)
+        server.stop()
 
 
 def _unprivileged(folder: Path) -> dict[str, Any]:
@@ -85,7 +109,8 @@ def _make_database(server: subprocess.Popen[bytes], log: Path, port: int) -> Non
     while True:
         try:
             with psycopg.connect(f"postgresql://retcon@127.0.0.1:{port}/postgres", autocommit=True) as connection:
-                connection.execute("CREATE DATABASE retcon")
+                if not connection.execute("SELECT 1 FROM pg_database WHERE datname = 'retcon'").fetchone():
+                    connection.execute("CREATE DATABASE retcon")
                 return
         except psycopg.OperationalError:
             if server.poll() is not None or time.monotonic() > deadline:

@@ -10,7 +10,7 @@ import pytest
 from retcon.core.plans import Plan
 from retcon.core.runs import Run, RunState
 from retcon.core.slices import Grain, SliceSet
-from retcon.errors import Conflict, Fault
+from retcon.errors import Conflict, Fault, Refused
 from retcon.flow.apply import Until
 from tests.shops import Meddling, Shop
 from tests.spark.test_backfills import RECOMPUTED_ORDERS, RECOMPUTED_REVENUE
@@ -231,3 +231,16 @@ def test_what_changes_no_row_is_passed_by_and_what_deletes_one_is_refused(
         assert (run.state, staged) == (RunState.PUBLISHED, [])
     assert shop.production("mart.orders_usd") == before
     assert "Rebased" not in kinds(shop, plan)
+
+
+def test_a_run_whose_beginning_has_expired_can_not_be_proven_and_says_why(shop: Shop) -> None:
+    shop.open_doors()
+    shop.backfill("mart.orders_usd")
+    # What others wrote isn't measured yet: the proof has to read it.
+    shop.sql("INSERT INTO mart.orders_usd VALUES (777, DATE '2026-01-03', 'USD', 'by hand', 1.0)")
+    plan = shop.plan("mart.orders_usd", start="2026-01-03", end="2026-01-04")
+    shop.apply(plan, until=Until.STAGED)
+    append_elsewhere_and_expire(shop)
+    with pytest.raises(Refused, match=r"snapshot \d+ of mart\.orders_usd is gone"):
+        shop.apply(plan)
+    assert shop.cancel(shop.open(plan)).state is RunState.CANCELLED

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from pyspark.errors import AnalysisException, ParseException
+from pyspark.errors import AnalysisException, IllegalArgumentException, ParseException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -48,7 +48,12 @@ class ScopedReads:
         reader = self._spark.read.option(MARK, mark)
         if read.snapshot_id is not None:
             reader = reader.option("versionAsOf", str(read.snapshot_id))
-        frame = reader.table(quoted_name(f"{self._catalog}.{read.table}"))
+        try:
+            frame = reader.table(quoted_name(f"{self._catalog}.{read.table}"))
+        except IllegalArgumentException as error:
+            if "Cannot find snapshot" not in str(error):
+                raise
+            raise _gone(read) from error
         if read.snapshot_id is None:
             # A table without a snapshot can't be pinned: whatever lands in it meanwhile isn't read.
             return frame.filter("false")
@@ -189,3 +194,11 @@ def _without_view_names(message: str, views: dict[str, str]) -> str:
     for name, view in views.items():
         message = message.replace(view, name)
     return message
+
+
+def _gone(read: Read) -> Refused:
+    return Refused(
+        f"snapshot {read.snapshot_id} of {read.table} is gone",
+        state="what it held can't be read any more; production is untouched",
+        next="it was expired while the run was under way: `retcon plan --refresh` plans on what is there now",
+    )
