@@ -327,11 +327,14 @@ class Teller:
         grain = self._project.graph.models[name].grain
         adoption = self._ledger.adoption(name)
         slices = SliceSet.labelled(grain, published := self._ledger.published_slices(name))
+        unknown = SliceSet.labelled(grain, self._ledger.unmeasured_slices(name))
+        if adoption is not None and adoption.slices.grain == grain:
+            unknown |= adoption.slices - slices
         return ModelStatus(
             model=name,
             published=last,
             slices=slices,
-            unknown=SliceSet(grain) if adoption is None or adoption.slices.grain != grain else adoption.slices - slices,
+            unknown=unknown,
             rows=sum(published[slice.label].rows for slice in slices),
             in_flight=tuple(progress for progress in flying if progress.run.plan.model(name) is not None),
         )
