@@ -222,6 +222,27 @@ class Scenes:
 
         return Trial(shop=self.shop, run="none", tables=(model,), act=act, check=check)
 
+    def a_lost_record(self) -> Trial:
+        shop = self.shop
+        run = shop.apply(self._restating())
+        with closing(sqlite3.connect(shop.root / ".retcon" / "lake.db")) as database, database:
+            for table in ("waves", "slices", "consumption", "verdicts", "events", "leases"):
+                database.execute(f"DELETE FROM retcon_{table} WHERE run_id = ?", (run.id,))
+            database.execute("DELETE FROM retcon_runs WHERE id = ?", (run.id,))
+
+        def act() -> None:
+            shop.workspace.doctor(print).examine(repair=True, all_files=False, watch=lambda _: None)
+
+        def check() -> None:
+            found = shop.workspace.doctor(print).examine(repair=False, all_files=True, watch=lambda _: None)
+            assert found.troubles == ()
+            rebuilt = shop.workspace.ledger.run(run.id)
+            assert rebuilt is not None
+            assert (rebuilt.state, rebuilt.kind) == (RunState.PUBLISHED, "rebuilt")
+            assert shop.rollback(rebuilt).run.state is RunState.ROLLED_BACK
+
+        return Trial(shop=shop, run="none", tables=BOTH, act=act, check=check)
+
     def _new_shop(self) -> Shop:
         return Shop(self._folder / f"shop {next(self._numbers)}", SQLITE)
 

@@ -330,11 +330,12 @@ def lost_version(run: Run, table: RunTable, refs: TableRefs, tag: str) -> Troubl
     if table.replaces is not None or published is None:
         return None
     tagged = next((ref.snapshot_id for ref in refs.refs if ref.name == tag), None)
-    before = refs.parents.get(published, tagged)
-    is_first = published in refs.parents and before is None
+    before = refs.parents.get(published) or tagged
+    # Some writers forget the parent of a snapshot when it expires: that there was one, the run knows.
+    is_first = before is None and table.base_snapshot is None
     if is_first or before in refs.parents:
         return None
-    return _no_way_back(run, table.table, f"tag {tag}" if tagged is None else f"snapshot {before}")
+    return _no_way_back(run, table.table, f"tag {tag}" if before is None else f"snapshot {before}")
 
 
 def lost_old_table(run: Run, table: RunTable, *, is_there: bool) -> Trouble | None:
