@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable
 from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
@@ -32,6 +31,7 @@ from retcon.flow.doctor import Checkup
 from retcon.flow.publish import publish
 from retcon.flow.rollback import roll_back
 from retcon.processes import this_process
+from tests.backups import saved_ledger
 from tests.flow.test_publish import Swaps, context_of, proven
 from tests.flow.workshops import Workshop
 
@@ -98,26 +98,6 @@ def known(workshop: Workshop, run: str) -> Run:
     found = workshop.ledger.run(run)
     assert found is not None
     return found
-
-
-def backup(workshop: Workshop) -> Callable[[], None]:
-    """Save the ledger; what is given puts it back. The catalog's own tables stay as they are then."""
-    file, saved = workshop.lake.file, workshop.root / "backup.db"
-    with closing(sqlite3.connect(file)) as now, closing(sqlite3.connect(saved)) as copy:
-        now.backup(copy)
-
-    def restore() -> None:
-        workshop.workspace.close()
-        with closing(sqlite3.connect(file)) as database:
-            names = [row[0] for row in database.execute("SELECT name FROM sqlite_master WHERE name LIKE 'retcon\\_%' "
-                                                        "ESCAPE '\\' AND type = 'table'")]  # fmt: skip
-            database.execute("ATTACH ? AS saved", (str(saved),))
-            for name in names:
-                database.execute(f"DELETE FROM main.{name}")
-                database.execute(f"INSERT INTO main.{name} SELECT * FROM saved.{name}")
-            database.commit()
-
-    return restore
 
 
 # ── nothing is wrong ──────────────────────────────────────────────────────────────────────────────────────────────
@@ -230,11 +210,12 @@ def refusals(workshop: Workshop, plan: Plan, proven: Run | None = None) -> list[
 
 def test_a_ledger_restored_from_before_a_publish_refuses_until_it_is_repaired(workshop: Workshop) -> None:
     run = staged(workshop)
-    restore = backup(workshop)
+    restore = saved_ledger(workshop.lake.file, workshop.root / "backup.db")
     snapshot = on_main(workshop, run.id)
     workshop.ledger.record(run.id, PublishBegan(locations={}), at=workshop.now, who="ada")
     event = Published(snapshots={"mart.a": snapshot}, consumed=())
     workshop.ledger.publish(run.id, event, [], at=workshop.now, who="ada")
+    workshop.workspace.close()
     restore()
     assert known(workshop, run.id).state is RunState.PROVEN
     other = workshop.plan("mart.a", start="2026-01-10", end="2026-01-10", force=True)

@@ -215,6 +215,9 @@ def run_result(report: RunReport, diff: DiffReport | None, *, code: bool = False
             }
             for each in report.rebases
         ],
+        "rebuilt": [
+            {"at": e.at, "who": e.who, "from": e.body["source"], "undone": e.body["undone"]} for e in report.rebuilt
+        ],
         "record": {
             "events": [
                 {"number": e.number, "at": e.at, "who": e.who, "kind": e.kind, "hash": e.hash} for e in report.events

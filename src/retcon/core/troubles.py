@@ -246,7 +246,7 @@ def behind(found: Unrecorded, why_not: str, lease: Lease | None) -> Trouble:
         why_not, remedy = f"{lease.driver} works on it", "let it finish, or end that process; then look again"
     elif why_not:
         remedy = "restore a newer backup of the ledger, or one of the tables from the same time"
-    means = "the ledger was lost, or restored from a backup: the tables named are neither published nor rolled back"
+    means = "the ledger was lost, or restored from a backup: nothing is published to these tables, or rolled back,"
     return Trouble(
         kind=TroubleKind.LEDGER_BEHIND,
         table=", ".join(found.published),

@@ -16,6 +16,7 @@ from retcon.core.runs import (
     ApplyBegan,
     PublishedSlice,
     Rebased,
+    Rebuilt,
     RecordedEvent,
     RecordedSlice,
     RecordedVerdict,
@@ -168,12 +169,17 @@ class RunReport:
     @property
     def parameters(self) -> Mapping[str, Any]:
         """The project's `params` as they were when the run was opened."""
-        return self.events[0].body["parameters"] if self.events else {}
+        return self.events[0].body.get("parameters", {}) if self.events else {}
 
     @property
     def applied(self) -> tuple[RecordedEvent, ...]:
         """How each call of `apply` ran it."""
         return tuple(event for event in self.events if event.kind == ApplyBegan.__name__)
+
+    @property
+    def rebuilt(self) -> tuple[RecordedEvent, ...]:
+        """When `doctor` recorded what the tables knew of it."""
+        return tuple(event for event in self.events if event.kind == Rebuilt.__name__)
 
     @property
     def rebases(self) -> tuple[RebaseReport, ...]:

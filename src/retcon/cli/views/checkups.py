@@ -29,7 +29,7 @@ def checkup_view(checkup: Checkup, *, repair: bool) -> RenderableType:
 def _repaired(checkup: Checkup) -> RenderableType | None:
     if not checkup.repaired:
         return None
-    lines = (Text.assemble(("✓ ", GOOD), f"{trouble.what}: {trouble.repair}") for trouble in checkup.repaired)
+    lines = (Text.assemble(("✓ ", GOOD), f"{trouble.what}; it has it now") for trouble in checkup.repaired)
     return section("Repaired", bullets(lines))
 
 
