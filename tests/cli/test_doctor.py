@@ -56,6 +56,9 @@ def test_a_lost_publish_is_explained_then_repaired_when_asked(retcon: Retcon, wo
     assert "from the snapshots' summaries" in shown.out
     (rebuilt,) = retcon("show", LOST, "--json", *project).result["rebuilt"]
     assert (rebuilt["from"], rebuilt["undone"]) == ("the snapshots' summaries", False)
+    assert "2026-01-03 to 2026-01-05, both included" in shown.out
+    lost = retcon("diff", LOST, *project)
+    assert (lost.code, "is lost: its record was rebuilt from the tables" in lost.err) == (1, True)
     assert SLICES.partition("..")[0] in retcon("status", *project).out
     assert LOST in retcon("history", *project).out
     assert retcon("doctor", "--repair", "--json", *project).result["repaired"] == []

@@ -116,6 +116,7 @@ def test_a_plan_file_fits_if_its_slices_are_those_that_were_published() -> None:
     assert fits(a_plan(ID), found(table(mark())))
     assert not fits(a_plan(ID, days=3), found(table(mark())))
     assert not fits(a_plan("another"), found(table(mark())))
+    assert not fits(a_plan(ID, models=(FCT, OTHER)), found(table(mark()))), "it was about more"
 
 
 def test_who_works_on_it_is_left_alone() -> None:

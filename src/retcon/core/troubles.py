@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from itertools import groupby
 
@@ -194,6 +194,7 @@ def lost_plan(found: Unrecorded, cuts: Mapping[str, Cut], *, environment: str | 
         if (slices := slices_of(mark, cuts[table])) is not None
     )
     timed = [model.slices.hull() for model in models if isinstance(model.slices.grain, Grain)]
+    interval = Interval(min(i.start for i in timed), max(i.end for i in timed)) if timed else None
     return Plan(
         id=found.run,
         reason="unknown: rebuilt from what the tables' snapshots tell",
@@ -201,12 +202,12 @@ def lost_plan(found: Unrecorded, cuts: Mapping[str, Cut], *, environment: str | 
         by=by,
         request=Request(
             models=tuple(model.name for model in models),
-            start=None,
-            end=None,
+            start=None if interval is None else interval.start.date().isoformat(),
+            end=None if interval is None else (interval.end - timedelta(microseconds=1)).date().isoformat(),
             command="retcon doctor --repair",
             environment=environment,
         ),
-        interval=Interval(min(i.start for i in timed), max(i.end for i in timed)) if timed else None,
+        interval=interval,
         timezone=timezone,
         models=models,
         outside=(),
@@ -234,7 +235,7 @@ def _lost_model(name: str, slices: SliceSet) -> PlannedModel:
 def fits(plan: Plan, found: Unrecorded) -> bool:
     """Is this the plan that the snapshots tell of?"""
     told = {table: mark.slices for table, mark in found.published.items()}
-    return plan.id == found.run and {m.name: m.slices.text for m in plan.models if m.name in told} == told
+    return plan.id == found.run and {model.name: model.slices.text for model in plan.models} == told
 
 
 def behind(found: Unrecorded, why_not: str, lease: Lease | None) -> Trouble:

@@ -280,6 +280,11 @@ class Teller:
     def diff(self, run: Run) -> DiffReport:
         """Old and new per slice; refused where nothing was measured yet."""
         measured = [s for s in self._ledger.slices(run.id) if s.checksum is not None]
+        if not measured and run.published is not None:
+            raise Refused(
+                f"what was measured of run {run.id} is lost: its record was rebuilt from the tables",
+                next=f"`retcon show {run.id}` tells what is known",
+            )
         if not measured:
             raise Refused(
                 f"run {run.id} is {run.state.value}: nothing was measured yet",
