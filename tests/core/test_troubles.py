@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from retcon.core.intents import Intent
 from retcon.core.leases import Driver, Lease
-from retcon.core.runs import Run, RunState, RunTable
+from retcon.core.runs import Published, RolledBack, Run, RunState, RunTable
 from retcon.core.slices import Buckets, Grain, SliceSet
 from retcon.core.troubles import (
     LostFile,
@@ -129,8 +130,22 @@ def test_who_works_on_it_is_left_alone() -> None:
 @pytest.mark.parametrize("state", RunState)
 def test_only_in_the_middle_of_a_step_a_run_needs_somebody(state: RunState) -> None:
     needs = state in (RunState.STAGING, RunState.PROVING, RunState.PUBLISHING)
-    assert (undriven(run(state), is_driven=False) is not None) is needs
-    assert undriven(run(state), is_driven=True) is None
+    assert (undriven(run(state), None) is not None) is needs
+
+
+@pytest.mark.parametrize(
+    ("event", "command"),
+    [
+        (Published(snapshots={}, consumed=()), f"retcon apply {ID}"),
+        (RolledBack(reason="x", snapshots={}), f"retcon rollback {ID}"),
+    ],
+)
+def test_what_a_catalog_was_asked_for_is_found_out_by_the_same_command(
+    event: Published | RolledBack, command: str
+) -> None:
+    trouble = undriven(run(RunState.PUBLISHED), Intent(run=ID, event=event, commits=()))
+    assert trouble is not None
+    assert command in trouble.remedy
 
 
 def test_lost_files_are_told_by_who_leads_to_them() -> None:
@@ -151,6 +166,6 @@ def test_lost_files_are_told_by_who_leads_to_them() -> None:
 
 def test_times_are_told_in_utc() -> None:
     late = replace(run(RunState.STAGING), updated=datetime(2026, 1, 2, 3, 4, tzinfo=UTC))
-    trouble = undriven(late, is_driven=False)
+    trouble = undriven(late, None)
     assert trouble is not None
     assert "2026-01-02 03:04 UTC" in trouble.what

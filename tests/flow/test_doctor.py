@@ -11,6 +11,7 @@ import pytest
 from pyiceberg.table import Table
 from pyiceberg.types import LongType
 
+from retcon.core.intents import Intent
 from retcon.core.leases import Driver
 from retcon.core.plans import Plan, branch_of, tag_before
 from retcon.core.runs import (
@@ -30,6 +31,7 @@ from retcon.flow.cancel import cancel
 from retcon.flow.doctor import Checkup
 from retcon.flow.publish import publish
 from retcon.flow.rollback import roll_back
+from retcon.flow.unrecorded import require_recorded
 from retcon.processes import this_process
 from tests.backups import saved_ledger
 from tests.flow.test_publish import Swaps, context_of, proven
@@ -426,3 +428,14 @@ def test_columns_that_were_added_since_are_no_trouble(workshop: Workshop) -> Non
     with table(workshop).update_schema() as update:
         update.add_column("m", LongType())
     assert troubles(workshop) == []
+
+
+def test_what_a_rest_catalog_was_asked_for_is_left_to_the_run_itself(workshop: Workshop) -> None:
+    run = staged(workshop)
+    workshop.ledger.record(run.id, PublishBegan(locations={}), at=workshop.now, who="ada")
+    event = Published(snapshots={"mart.a": on_main(workshop, run.id)}, consumed=())
+    workshop.ledger.intend(Intent(run=run.id, event=event, commits=()), at=workshop.now, who="ada")
+    assert troubles(workshop) == [(K.NO_DRIVER, "", run.id)]
+    assert "the catalog was asked to publish it" in only(workshop).means
+    assert examine(workshop, repair=True).repaired == ()
+    require_recorded(run.plan, workshop.ledger, workshop.workspace.tables)

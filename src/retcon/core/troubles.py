@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from itertools import groupby
 
+from retcon.core.intents import Intent
 from retcon.core.intervals import Interval
 from retcon.core.leases import Lease
 from retcon.core.plans import Plan, PlannedModel, Request, Role, branch_of
@@ -276,14 +277,25 @@ def broken_chain(run: Run, events: list[RecordedEvent]) -> Trouble | None:
     )
 
 
-def undriven(run: Run, *, is_driven: bool) -> Trouble | None:
-    """Did whoever worked on a run stop in the middle of a step?"""
-    if run.state not in _MID_STEP or is_driven:
+def undriven(run: Run, intent: Intent | None) -> Trouble | None:
+    """Did whoever worked on a run, on which nobody does, stop in the middle of a step?"""
+    what = f"run {run.id} is {_state(run)}, and no process works on it; its last word is of {_moment(run.updated)}"
+    if intent is not None:
+        again = f"retcon apply {run.id}" if intent.is_publish else f"retcon rollback {run.id} --reason …"
+        return Trouble(
+            kind=TroubleKind.NO_DRIVER,
+            run=run.id,
+            what=what,
+            means=f"the catalog was asked to {'publish it' if intent.is_publish else 'roll it back'}, and whether it "
+            "did isn't recorded",
+            remedy=f"`{again}` finds out and finishes it",
+        )
+    if run.state not in _MID_STEP:
         return None
     return Trouble(
         kind=TroubleKind.NO_DRIVER,
         run=run.id,
-        what=f"run {run.id} is {_state(run)}, and no process works on it; its last word is of {_moment(run.updated)}",
+        what=what,
         means="the process that ran it ended in the middle of a step; production is untouched, what it staged is kept",
         remedy=f"`retcon apply {run.id}` goes on; `retcon cancel {run.id}` gives it up",
     )

@@ -105,7 +105,9 @@ class Doctor:
             if marks is not None and refs is not None:
                 found.marks[name], found.refs[name] = marks, refs
         found.runs.update({run.id: run for run in self._ledger.runs()})
-        found.behind.extend(unrecorded(list(found.marks.values()), found.runs))
+        news = unrecorded(list(found.marks.values()), found.runs)
+        # What a REST catalog was asked for is found out by the run's own command.
+        found.behind.extend(each for each in news if self._ledger.intent(each.run) is None)
         return found
 
     def _own_runs(self) -> Iterator[Run]:
@@ -131,7 +133,8 @@ class Doctor:
             yield from _some(broken_chain(run, self._ledger.events(run.id)))
             if run.plan.environment != self._environment or run.id in lost:
                 continue
-            yield from _some(undriven(run, is_driven=self._driven(run.id) is not None))
+            if self._driven(run.id) is None:
+                yield from _some(undriven(run, self._ledger.intent(run.id)))
             yield from lost_branches(run, self._refs_of(run, found))
             until = rollback_until(run, retention_days(run, self._project))
             if run.state is RunState.PUBLISHED and until is not None and until > self._caller.clock():

@@ -18,7 +18,12 @@ def require_recorded(plan: Plan, ledger: Ledger, tables: Tables, *, of: str | No
     # The tables first: what is published meanwhile is in the ledger by the time that is asked.
     marks = marks_of((planned.name for planned in plan.models), tables)
     runs = {name: run for name in _named(marks) if (run := ledger.run(name)) is not None}
-    found = [each for each in unrecorded(marks, runs) if of is None or each.run == of]
+    found = [
+        each
+        for each in unrecorded(marks, runs)
+        # What a REST catalog was asked for is found out by the run's own command.
+        if (of is None or each.run == of) and ledger.intent(each.run) is None
+    ]
     if found:
         more = f" (and {len(found) - 1} more)" if found[1:] else ""
         raise Refused(

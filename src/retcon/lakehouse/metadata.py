@@ -48,7 +48,7 @@ from retcon.core.tables import (
     TableFile,
 )
 from retcon.core.troubles import FileCheck, TableMarks
-from retcon.errors import Fault, LostMetadata, Refused
+from retcon.errors import LostMetadata, Refused
 from retcon.fault_points import FaultPoint
 from retcon.lakehouse.catalogs import is_new, opened, unreachable
 from retcon.lakehouse.files import lost_files
