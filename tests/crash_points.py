@@ -35,5 +35,6 @@ COVERS: dict[str, frozenset[str]] = {
     "others that add rows": frozenset({"Rebased recorded", "branch carried over"}),
     "a REST catalog": frozenset({"intent recorded", "group committed by the catalog"}),
     "a REST catalog that says no": frozenset({"intent withdrawn"}),
+    "a restored ledger": frozenset({"Rebuilt recorded"}),
     "an adoption": frozenset({"adoption recorded"}),
 }

@@ -7,6 +7,7 @@ RetconError                    exit  what it means
 │   └── Conflict                1    somebody else wrote to what this run covers
 ├── GatesFailed                 4    the staged slices didn't pass; nothing was published
 ├── Fault                       3    something outside retcon broke; `retryable` says whether trying again can help
+│   └── LostMetadata            3    the catalog points a table at a file that isn't there
 └── Interrupted               130    the person at the keyboard asked to stop
 """
 
@@ -82,6 +83,10 @@ class Fault(RetconError):
     def __init__(self, message: str, *, state: str = "", next: str = "", retryable: bool = False) -> None:
         super().__init__(message, state=state, next=next)
         self.retryable = retryable
+
+
+class LostMetadata(Fault):
+    pass
 
 
 class Interrupted(RetconError):

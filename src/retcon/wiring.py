@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from retcon.flow.adopt import Adopter
     from retcon.flow.context import Context
+    from retcon.flow.doctor import Doctor
     from retcon.flow.driving import Caller
     from retcon.flow.plan import Planner
     from retcon.flow.ports import GroupCommits, Warehouse
@@ -162,6 +163,20 @@ class Workspace:
         from retcon.flow.tell import Teller
 
         return Teller(self.outline, self.ledger)
+
+    def doctor(self, say: Callable[[str], None]) -> Doctor:
+        """Whoever compares the ledger with the tables."""
+        from retcon.flow.doctor import Doctor
+
+        return Doctor(self.outline, self.tables, self.caller(say), self._plan_file)
+
+    def _plan_file(self, run: str) -> Plan | None:
+        from retcon.project.plan_files import find_plan, read_plan
+
+        try:
+            return read_plan(find_plan(run, self.root), self.root)
+        except Refused:
+            return None
 
     def listed_keys(self, text: str) -> Gathered:
         """The keys that `--keys` lists."""

@@ -21,6 +21,7 @@ from retcon.flow.context import Context
 from retcon.processes import is_gone, this_process
 from tests.flow.test_publish import Swaps
 from tests.flow.workshops import Workshop
+from tests.ledger.examples import a_plan, published_run
 
 
 class Spark:
@@ -184,7 +185,8 @@ def test_of_a_running_total_every_later_slice_is_staged_anew_one_after_the_other
 def test_what_another_run_published_meanwhile_is_built_upon_and_named(workshop: Workshop) -> None:
     spark = Spark(workshop)
     plan = proven(workshop, spark, "mart.a")
-    workshop.lake.append("mart.a", "2026-01-05", retcon__run="20260122_other_x1y2")
+    other = published_run(workshop.ledger, a_plan("20260122_other_x1y2"))
+    workshop.lake.append("mart.a", "2026-01-05", retcon__run=other.plan.id)
     assert go(workshop, plan, spark).state is RunState.PUBLISHED
     (rebased,) = rebases(workshop, plan)
     assert "(append by run 20260122_other_x1y2)" in rebased["commits"]["mart.a"][0]
@@ -318,7 +320,10 @@ def publish_it_behind_the_ledgers_back(workshop: Workshop, plan: Plan) -> None:
         (write_to_the_branch, r"branch retcon_.* of mart\.a points to snapshot"),
         (drop_the_branch, r"branch retcon_.* of mart\.a is gone"),
         (append_and_expire, r"mart\.a: the snapshots since this run began have expired, and the files of"),
-        (publish_it_behind_the_ledgers_back, r"mart\.a holds a publish of this run already"),
+        (
+            publish_it_behind_the_ledgers_back,
+            r"the tables know more than the ledger: run .* was published .*; the ledger has it as proven",
+        ),
     ],
 )
 def test_what_cant_be_built_upon_is_refused_and_the_run_stays_proven(

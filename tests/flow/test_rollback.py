@@ -11,7 +11,7 @@ from retcon.core import undoing
 from retcon.core.jobs import PublishRequest, Read, WaveTarget
 from retcon.core.leases import Driver
 from retcon.core.plans import tag_before, undo_branch_of
-from retcon.core.runs import Run, RunState
+from retcon.core.runs import RolledBack, Run, RunState
 from retcon.core.slices import Slice, SliceSet
 from retcon.core.undoing import Way
 from retcon.errors import Conflict, Fault, Interrupted, Refused
@@ -118,6 +118,10 @@ def test_a_later_run_that_was_undone_is_in_nobodys_way(workshop: Workshop) -> No
     with pytest.raises(Conflict, match=later.id):
         undo(workshop, run)
     workshop.lake.append("mart.a", "2026-01-04", retcon__rollback=later.id)
+    with pytest.raises(Refused, match=f"run {later.id} was published .* and taken back since in mart.a"):
+        undo(workshop, run)
+    undone = RolledBack(reason="wrong", snapshots={})
+    workshop.ledger.roll_back(later.id, undone, [], at=workshop.now, who="ada")
     assert undo(workshop, run).ways[0].way is Way.COPIED
 
 

@@ -27,6 +27,7 @@ from retcon.core.runs import (
     PublishRefused,
     Rebase,
     Rebased,
+    Rebuilt,
     Resumed,
     RollbackBegan,
     RolledBack,
@@ -213,6 +214,17 @@ def published(plan: Plan, *, snapshot: int = 301) -> Published:
     )
 
 
+def rebuilt(plan: Plan, *, undone: bool = False, lost: bool = False) -> Rebuilt:
+    """What tables tell of a publish; `lost`: of a run that the ledger doesn't have at all."""
+    return Rebuilt(
+        tables=tuple(replace(table, published_snapshot=301) for table in tables_opened(plan).tables),
+        published=NOON.isoformat(),
+        undone=undone,
+        source="the snapshots' summaries",
+        plan=to_document(plan) if lost else None,
+    )
+
+
 def swap(table: str = FCT, *, old: str = "m0.json", new: str = "m1.json", snapshot: int = 301) -> PointerSwap:
     return PointerSwap(table=table, old_location=old, new_location=new, snapshot_id=snapshot)
 
@@ -243,6 +255,7 @@ def an_event(kind: type[Event], plan: Plan) -> Event:
             reason="wrong after all", ways={FCT: "moved back"}, locations={FCT: "00003-c.metadata.json"}
         ),
         RolledBack: RolledBack(reason="wrong after all", snapshots={FCT: 302}),
+        Rebuilt: rebuilt(plan),
     }
     return examples[kind]
 

@@ -29,6 +29,7 @@ QUESTIONS: dict[str, tuple[Callable[[SqlLedger], object], object]] = {
     "intent": (lambda ledger: ledger.intent("run_a"), None),
     "lease": (lambda ledger: ledger.lease("run_a"), None),
     "published_slices": (lambda ledger: ledger.published_slices(FCT), {}),
+    "unmeasured_slices": (lambda ledger: ledger.unmeasured_slices(FCT), ()),
     "last_published": (lambda ledger: ledger.last_published([FCT]), {}),
     "in_the_way": (lambda ledger: ledger.in_the_way(a_plan()), []),
     "adoption": (lambda ledger: ledger.adoption(FCT), None),
@@ -54,7 +55,7 @@ def test_a_prepared_ledger_exists_and_answers_every_question_with_nothing(ledger
 
 def test_questions_cover_every_way_of_reading() -> None:
     writing = {"prepare", "bring_up_to_date", "adopt", "open_run", "record", "publish", "roll_back", "close",
-               "take_lease", "renew_lease", "ask_to_stop", "intend", "withdraw"}  # fmt: skip
+               "take_lease", "renew_lease", "ask_to_stop", "intend", "withdraw", "rebuild"}  # fmt: skip
     assert {name for name in vars(SqlLedger) if not name.startswith("_")} - writing == set(QUESTIONS)
 
 

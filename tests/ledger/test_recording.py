@@ -23,6 +23,7 @@ from retcon.core.runs import (
     PublishRefused,
     Rebase,
     Rebased,
+    Rebuilt,
     Resumed,
     RollbackBegan,
     RolledBack,
@@ -54,6 +55,7 @@ from tests.ledger.examples import (
     opened,
     published_run,
     rebased,
+    rebuilt,
     tables_opened,
     verdict,
     wave_staged,
@@ -301,11 +303,47 @@ def test_a_cancelled_run_says_why_and_takes_nothing_more(ledger: SqlLedger) -> N
         driver.tell(tables_opened(driver.plan))
 
 
-@pytest.mark.parametrize("kind", [RunOpened, Published, RolledBack])
+@pytest.mark.parametrize("kind", [RunOpened, Published, RolledBack, Rebuilt])
 def test_what_has_its_own_way_in_is_not_merely_recorded(ledger: SqlLedger, kind: type[Event]) -> None:
     driver = Driver(ledger, a_plan())
     with pytest.raises(ValueError, match="own"):
         driver.tell(an_event(kind, driver.plan))
+
+
+def test_a_publish_that_was_lost_is_recorded_without_what_was_proven(ledger: SqlLedger) -> None:
+    driver = Driver(ledger, a_plan())
+    driver.begin_publish()
+    run = ledger.rebuild(driver.plan, rebuilt(driver.plan), at=NOON + timedelta(days=3), who="doctor")
+    assert (run.state, run.published, run.tables[FCT].published_snapshot) == (S.PUBLISHED, NOON, 301)
+    assert ledger.published_slices(FCT) == {}
+    assert ledger.unmeasured_slices(FCT) == tuple(slice.label for slice in driver.plan.models[0].slices)
+    assert ledger.last_published([FCT])[FCT].id == run.id
+    assert (ledger.verdicts(run.id), ledger.consumption(run.id)) == ([], [])
+    assert (ledger.events(run.id)[-1].kind, ledger.events(run.id)[-1].who) == ("Rebuilt", "doctor")
+    with pytest.raises(Refused, match="published"):
+        driver.tell(Paused(why="?"))
+    with pytest.raises(Refused, match="nothing of it is lost"):
+        ledger.rebuild(driver.plan, rebuilt(driver.plan), at=NOON, who=ANN)
+    undone = ledger.rebuild(driver.plan, rebuilt(driver.plan, undone=True), at=NOON + timedelta(days=4), who=ANN)
+    assert (undone.state, undone.rolled_back) == (S.ROLLED_BACK, NOON + timedelta(days=4))
+    assert ledger.unmeasured_slices(FCT) == ()
+    assert first_broken_link(ledger.events(run.id)) is None
+
+
+def test_a_run_that_was_lost_is_made_again_and_says_that_it_was_rebuilt(ledger: SqlLedger) -> None:
+    plan = a_plan()
+    run = ledger.rebuild(plan, rebuilt(plan, lost=True), at=NOON, who=ANN)
+    assert (run.kind, run.state, run.plan) == ("rebuilt", S.PUBLISHED, plan)
+    assert [event.kind for event in ledger.events(plan.id)] == ["Rebuilt"]
+    assert first_broken_link(ledger.events(plan.id)) is None
+    assert ledger.code(plan.id) == {}
+
+
+def test_what_is_measured_later_is_no_longer_unknown(ledger: SqlLedger) -> None:
+    ledger.rebuild(a_plan("run_a"), rebuilt(a_plan("run_a"), lost=True), at=NOON, who=ANN)
+    published_run(ledger, a_plan("run_b", days=2))
+    assert ledger.unmeasured_slices(FCT) == ("2025-10-27", "2025-10-28")
+    assert set(ledger.published_slices(FCT)) == {"2025-10-25", "2025-10-26"}
 
 
 def test_an_event_for_a_run_that_is_not_there_is_refused(ledger: SqlLedger) -> None:
@@ -324,6 +362,8 @@ def test_every_kind_of_event_is_recorded_and_read_back_as_it_was_hashed(
         driver.publish(event=event)
     elif isinstance(event, RolledBack):
         ledger.roll_back(driver.plan.id, event, [], at=NOON, who=ANN)
+    elif isinstance(event, Rebuilt):
+        ledger.rebuild(driver.plan, event, at=NOON, who=ANN)
     elif not isinstance(event, RunOpened):
         driver.tell(event)
     chain = ledger.events(driver.plan.id)

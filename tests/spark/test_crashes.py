@@ -15,8 +15,10 @@ from retcon.core.plans import Plan
 from retcon.core.runs import RunState
 from retcon.errors import Conflict, GatesFailed, Interrupted, Refused
 from retcon.flow.apply import Override, Until
+from retcon.flow.doctor import Checkup
 from retcon.flow.ports import Progress
 from retcon.flow.sweep import sweep
+from tests.backups import saved_ledger
 from tests.conftest import SQLITE
 from tests.crash_points import COVERS
 from tests.crashes import Trial, iceberg, try_every_crash
@@ -221,6 +223,42 @@ class Scenes:
             assert run.state is RunState.PUBLISHED
 
         return Trial(shop=self.shop, run="none", tables=(model,), act=act, check=check)
+
+    def a_restored_ledger(self) -> Trial:
+        shop, plan = self.shop, self._restating()
+        shop.apply(plan, until=Until.PROVEN)
+        restore = saved_ledger(shop.root / ".retcon" / "lake.db", self._folder / f"backup {next(self._numbers)}.db")
+        published = shop.apply(plan)
+        shop.close()
+        restore()
+
+        def examine(*, repair: bool) -> Checkup:
+            return shop.workspace.doctor(print).examine(repair=repair, all_files=True, watch=lambda _: None)
+
+        def act() -> None:
+            standing = shop.workspace.ledger.run(plan.id)
+            assert standing is not None
+            if standing.state is RunState.PROVEN:
+                for refused in (shop.apply, shop.open):
+                    with pytest.raises(Refused, match="the tables know more than the ledger"):
+                        refused(plan)
+                with pytest.raises(Refused, match="the tables know more than the ledger"):
+                    shop.cancel(standing)
+            examine(repair=True)
+
+        def check() -> None:
+            assert examine(repair=False).troubles == ()
+            run = shop.workspace.ledger.run(plan.id)
+            assert run is not None
+            assert (run.state, shop.apply(plan)) == (RunState.PUBLISHED, run)
+            for table in BOTH:
+                assert run.tables[table].published_snapshot == published.tables[table].published_snapshot
+            before = [shop.rows(f"SELECT * FROM {table}.tag_retcon_before_{run.id}") for table in BOTH]
+            assert shop.rollback(run).run.state is RunState.ROLLED_BACK
+            assert [shop.production(table) for table in BOTH] == before
+
+        # While the record is behind, it tells another story than the tables: that is what it is about.
+        return Trial(shop=shop, run="none", tables=BOTH, act=act, check=check)
 
     def _new_shop(self) -> Shop:
         return Shop(self._folder / f"shop {next(self._numbers)}", SQLITE)

@@ -20,8 +20,10 @@ from retcon.core.plans import Plan, to_document
 from retcon.core.promises import promise_of
 from retcon.core.runs import RecordedVerdict, RecordedWave, Run
 from retcon.core.sweeping import Leftover
+from retcon.core.troubles import Trouble
 from retcon.errors import ProjectInvalid, RetconError
 from retcon.flow.adopt import Adopted
+from retcon.flow.doctor import Checkup
 from retcon.flow.rollback import Undone
 from retcon.flow.sweep import Swept
 from retcon.flow.tell import (
@@ -213,6 +215,9 @@ def run_result(report: RunReport, diff: DiffReport | None, *, code: bool = False
             }
             for each in report.rebases
         ],
+        "rebuilt": [
+            {"at": e.at, "who": e.who, "from": e.body["source"], "undone": e.body["undone"]} for e in report.rebuilt
+        ],
         "record": {
             "events": [
                 {"number": e.number, "at": e.at, "who": e.who, "kind": e.kind, "hash": e.hash} for e in report.events
@@ -386,6 +391,32 @@ def _leftover(left: Leftover) -> Json:
         "run": left.run,
         "why": left.why,
         "until": _moment(left.until),
+    }
+
+
+def checkup_result(checkup: Checkup) -> Json:
+    return {
+        "troubles": [_trouble(each) for each in checkup.troubles],
+        "repaired": [_trouble(each) for each in checkup.repaired],
+        "looked_at": {
+            "runs": checkup.runs,
+            "tables": checkup.tables,
+            "files": checkup.files,
+            "files_left": checkup.files_left,
+        },
+    }
+
+
+def _trouble(trouble: Trouble) -> Json:
+    return {
+        "kind": trouble.kind.value,
+        "table": trouble.table or None,
+        "run": trouble.run or None,
+        "what": trouble.what,
+        "means": trouble.means,
+        "repair": trouble.repair or None,
+        "next": trouble.remedy,
+        "files": list(trouble.details),
     }
 
 

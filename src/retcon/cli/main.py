@@ -31,6 +31,7 @@ COMMANDS = (
     "cancel",
     "sweep",
     "adopt",
+    "doctor",
     "status",
     "history",
     "show",

@@ -21,8 +21,9 @@ _VERBS = {
     "prove": ("proving", "proven"),
     "publish": ("publishing", "published"),
     "copy": ("copying back", "copied back"),
+    "files": ("looking for", "looked for"),
 }
-_UNITS = {"stage": "slice", "copy": "slice"}
+_UNITS = {"stage": "slice", "copy": "slice", "files": "file"}
 _BAR = 24
 _EVERY = 5.0
 """Seconds between two plain lines of one step."""

@@ -15,6 +15,7 @@ from retcon.cli.views.endings import undone_view, way_text
 from retcon.core.runs import Run
 from retcon.errors import BadArguments
 from retcon.flow.rollback import require_possible, require_reason, roll_back
+from retcon.flow.unrecorded import require_recorded
 from retcon.wiring import Workspace
 
 
@@ -42,6 +43,7 @@ def rollback(
     found = run_named(run, workspace)
     if workspace.ledger.intent(found.id) is None:
         ways = require_possible(found, reason, workspace.outline, workspace.tables, workspace.clock())
+        require_recorded(found.plan, workspace.ledger, workspace.tables)
         for undo in ways.values():
             terminal.say(f"{undo.table}: {way_text(undo)}")
     terminal.say("starting Spark…")

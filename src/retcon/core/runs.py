@@ -349,6 +349,23 @@ class RolledBack:
     """Per table: main's snapshot afterwards."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Rebuilt:
+    """A publish, or its rollback, that the ledger had lost: found in the tables and recorded long after it happened.
+    Which run, tables, slices and snapshots is known from these; what was proven and consumed isn't.
+    """
+
+    tables: tuple[RunTable, ...]
+    published: str
+    """When, as the snapshots say."""
+    undone: bool
+    """It was taken back since."""
+    source: str
+    """What the plan is known from."""
+    plan: Mapping[str, Any] | None = None
+    """Where the ledger had lost the run itself."""
+
+
 Event = (
     RunOpened
     | ApplyBegan
@@ -369,6 +386,7 @@ Event = (
     | Cancelled
     | RollbackBegan
     | RolledBack
+    | Rebuilt
 )
 
 

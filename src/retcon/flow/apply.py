@@ -22,6 +22,7 @@ from retcon.flow.prove import prove
 from retcon.flow.publish import publish
 from retcon.flow.stage import stage
 from retcon.flow.still_fits import require_same_files, require_unchanged_code, require_unchanged_inputs
+from retcon.flow.unrecorded import require_recorded
 
 _READING = (RunState.STAGING, RunState.PAUSED, RunState.STAGED, RunState.PROVING, RunState.FAILED)
 """What comes next reads inputs again; a publish looks by itself."""
@@ -58,6 +59,7 @@ def open_run(plan: Plan, project: Project, ledger: Ledger, tables: Tables, clock
     require_unchanged_code(plan, project)
     if run is None or not run.tables:
         require_unchanged_inputs(plan, project, tables)
+    require_recorded(plan, ledger, tables)
     ledger.prepare()
     opened = RunOpened(
         plan=to_document(plan),

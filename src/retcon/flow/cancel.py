@@ -9,6 +9,7 @@ from retcon.errors import Refused, RetconError
 from retcon.flow.commit import require_undecided
 from retcon.flow.driving import Caller, stopped
 from retcon.flow.ports import Clock, Ledger, Tables
+from retcon.flow.unrecorded import require_recorded
 
 
 def stop_and_cancel(run: Run, reason: str, caller: Caller, tables: Tables) -> Run:
@@ -24,6 +25,8 @@ def cancel(
 ) -> Run:
     """Its branches go, and so do the tables that were made for it and that nobody wrote."""
     _require_cancellable(run)
+    # Its branch must not go the plain way if main holds its files.
+    require_recorded(run.plan, ledger, tables, of=run.id)
     if run.state is RunState.PUBLISHING:
         # Swap and state move in one transaction: while the ledger says publishing, nothing is visible. But for a REST
         # catalog, which may have been asked.

@@ -15,6 +15,7 @@ from retcon.flow.context import Context
 from retcon.flow.ports import Progress
 from retcon.flow.rebase import Seen, conflict_of, look, rebase
 from retcon.flow.still_fits import require_same_files
+from retcon.flow.unrecorded import require_recorded
 
 _TRIES = 5
 
@@ -23,6 +24,7 @@ def publish(run: Run, context: Context, *, may_rebase: bool = True) -> Run:
     """Make the run visible. Commits to other slices meanwhile stay; those to what it uses send it back to staging."""
     consumed = consumed_by(run, context)
     try:
+        require_recorded(run.plan, context.ledger, context.tables)
         # After the last look at them: what is recorded as consumed is what was there all along.
         require_same_files(run.plan, context.project, context.tables)
         for tries_left in reversed(range(_TRIES)):

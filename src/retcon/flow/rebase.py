@@ -201,7 +201,8 @@ def _require_nothing_taken(run: Run, planned: PlannedModel, commits: tuple[Commi
         raise Refused(
             f"{planned.name} holds a publish of this run already: {own.text}",
             state="the ledger doesn't know of it, and nothing was published now",
-            next="was the ledger restored from a backup? what a run published is never published again: plan anew",
+            next="was the ledger restored from a backup? `retcon doctor --repair` records what the tables know; what a "
+            "run published is never published again",
         )
     taken = taken_out(commits, planned.slices)
     if taken is not None:

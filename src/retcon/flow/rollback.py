@@ -18,6 +18,7 @@ from retcon.flow.commit import roll_back_group, settle
 from retcon.flow.context import Context
 from retcon.flow.driving import driving
 from retcon.flow.ports import Ledger, Progress, Tables
+from retcon.flow.unrecorded import require_recorded
 
 _TRIES = 5
 _NOTHING = "nothing was rolled back"
@@ -46,6 +47,7 @@ def roll_back(run: Run, reason: str, context: Context) -> Undone:
     require_reason(reason)
     if context.ledger.intent(run.id) is None:
         require_possible(run, reason, context.project, context.tables, context.clock())
+        require_recorded(run.plan, context.ledger, context.tables)
     with driving(run, context):
         try:
             # Another process may have undone it before this one got its turn.
@@ -245,7 +247,11 @@ def _way_back(run: Run, planned: PlannedModel, tables: Tables) -> Undo | Blocked
     table = run.tables[planned.name]
     facts = _facts(table.table, tables)
     if table.published_snapshot is None:
-        raise ValueError(f"run {run.id} has no snapshot of {table.table}")
+        raise Refused(
+            f"which snapshot of {table.table} run {run.id} published isn't known any more",
+            state=_NOTHING,
+            next="plan a new correction instead",
+        )
     grain, by = planned.slices.grain, _sliced_by(planned, facts)
     after = tables.aftermath(
         table.table, published=table.published_snapshot, tag=tag_before(run.id), time=by, grain=grain

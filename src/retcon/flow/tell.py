@@ -16,6 +16,7 @@ from retcon.core.runs import (
     ApplyBegan,
     PublishedSlice,
     Rebased,
+    Rebuilt,
     RecordedEvent,
     RecordedSlice,
     RecordedVerdict,
@@ -168,12 +169,17 @@ class RunReport:
     @property
     def parameters(self) -> Mapping[str, Any]:
         """The project's `params` as they were when the run was opened."""
-        return self.events[0].body["parameters"] if self.events else {}
+        return self.events[0].body.get("parameters", {}) if self.events else {}
 
     @property
     def applied(self) -> tuple[RecordedEvent, ...]:
         """How each call of `apply` ran it."""
         return tuple(event for event in self.events if event.kind == ApplyBegan.__name__)
+
+    @property
+    def rebuilt(self) -> tuple[RecordedEvent, ...]:
+        """When `doctor` recorded what the tables knew of it."""
+        return tuple(event for event in self.events if event.kind == Rebuilt.__name__)
 
     @property
     def rebases(self) -> tuple[RebaseReport, ...]:
@@ -274,6 +280,11 @@ class Teller:
     def diff(self, run: Run) -> DiffReport:
         """Old and new per slice; refused where nothing was measured yet."""
         measured = [s for s in self._ledger.slices(run.id) if s.checksum is not None]
+        if not measured and run.published is not None:
+            raise Refused(
+                f"what was measured of run {run.id} is lost: its record was rebuilt from the tables",
+                next=f"`retcon show {run.id}` tells what is known",
+            )
         if not measured:
             raise Refused(
                 f"run {run.id} is {run.state.value}: nothing was measured yet",
@@ -327,11 +338,14 @@ class Teller:
         grain = self._project.graph.models[name].grain
         adoption = self._ledger.adoption(name)
         slices = SliceSet.labelled(grain, published := self._ledger.published_slices(name))
+        unknown = SliceSet.labelled(grain, self._ledger.unmeasured_slices(name))
+        if adoption is not None and adoption.slices.grain == grain:
+            unknown |= adoption.slices - slices
         return ModelStatus(
             model=name,
             published=last,
             slices=slices,
-            unknown=SliceSet(grain) if adoption is None or adoption.slices.grain != grain else adoption.slices - slices,
+            unknown=unknown,
             rows=sum(published[slice.label].rows for slice in slices),
             in_flight=tuple(progress for progress in flying if progress.run.plan.model(name) is not None),
         )

@@ -37,6 +37,8 @@ class SourceTables:
         self.drop_branch = catalog.drop_branch
         self.drop_unwritten = catalog.drop_unwritten
         self.refs = catalog.refs
+        self.marks = catalog.marks
+        self.lost_files = catalog.lost_files
         self.drop_refs = catalog.drop_refs
         self.drop_version = catalog.drop_version
         self.close = catalog.close

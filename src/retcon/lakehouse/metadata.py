@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
@@ -47,9 +47,11 @@ from retcon.core.tables import (
     TableFacts,
     TableFile,
 )
-from retcon.errors import Fault, Refused
+from retcon.core.troubles import FileCheck, TableMarks
+from retcon.errors import LostMetadata, Refused
 from retcon.fault_points import FaultPoint
 from retcon.lakehouse.catalogs import is_new, opened, unreachable
+from retcon.lakehouse.files import lost_files
 from retcon.lakehouse.histories import (
     back_to,
     commits_between,
@@ -60,7 +62,7 @@ from retcon.lakehouse.histories import (
     run_of,
     staged_slices,
 )
-from retcon.lakehouse.snapshots import drop_refs, landing_of, refs_of
+from retcon.lakehouse.snapshots import drop_refs, landing_of, marks_of, refs_of
 from retcon.lakehouse.spans import Spans
 
 _BRANCH_DROPPED, _TABLE_DROPPED = FaultPoint("branch dropped"), FaultPoint("table dropped")
@@ -343,6 +345,18 @@ class IcebergMetadata:
         table = self._load(name)
         return None if table is None else refs_of(table, name)
 
+    def marks(self, name: str) -> TableMarks | None:
+        """What the table's snapshots tell of publishes and rollbacks; None where there is no such table."""
+        table = self._load(name)
+        return None if table is None else marks_of(table, name)
+
+    def lost_files(
+        self, name: str, *, by: str | None, grain: Cut, most: int | None, watch: Callable[[int, int], None]
+    ) -> FileCheck:
+        """Files that the table's branches and tags lead to and that aren't there."""
+        table = self._load(name)
+        return FileCheck() if table is None else lost_files(table, Spans(table, by, grain), most=most, watch=watch)
+
     def drop_refs(self, seen: TableRefs, names: Collection[str]) -> None:
         """Branches and tags of a table, and the snapshots that only they lead to; a conflict where one of its refs
         isn't as it was seen. No file is deleted.
@@ -385,7 +399,7 @@ class IcebergMetadata:
         except (NoSuchTableError, NoSuchNamespaceError):
             return None
         except FileNotFoundError as error:
-            raise Fault(
+            raise LostMetadata(
                 f"the catalog points {name} at a metadata file that isn't there: {error}",
                 next="was the warehouse moved or cleaned? restore that file, or drop the table from the catalog",
             ) from error

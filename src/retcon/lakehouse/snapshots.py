@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
 from datetime import timedelta
 
@@ -21,12 +22,14 @@ from pyiceberg.table.update import (
 from retcon.core.conflicts import changed_by
 from retcon.core.sweeping import Ref, TableRefs
 from retcon.core.tables import Landing
+from retcon.core.troubles import Mark, TableMarks
 from retcon.errors import Conflict
 from retcon.fault_points import FaultPoint
-from retcon.lakehouse.histories import EPOCH, commit_of
+from retcon.lakehouse.histories import EPOCH, ROUND, back_to, commit_of
 from retcon.lakehouse.spans import Spans
 
 _REFS_DROPPED = FaultPoint("refs dropped")
+_RUN_ID = re.compile(r"[a-z0-9_]+")
 
 
 def landing_of(table: Table, snapshot: Snapshot, spans: Spans) -> Landing:
@@ -52,6 +55,51 @@ def refs_of(table: Table, name: str) -> TableRefs:
         ),
         parents={snapshot.snapshot_id: snapshot.parent_snapshot_id for snapshot in metadata.snapshots},
         times={s.snapshot_id: EPOCH + timedelta(milliseconds=s.timestamp_ms) for s in metadata.snapshots},
+    )
+
+
+def marks_of(table: Table, name: str) -> TableMarks:
+    """What the summaries of a table's snapshots tell of publishes and rollbacks."""
+    metadata = table.metadata
+    current = metadata.current_snapshot_id
+    line = list(back_to(table, current, None)) if current is not None else []
+    main = frozenset(snapshot.snapshot_id for snapshot in line if snapshot is not None)
+    # Main may have been moved back; what was never on it isn't published.
+    shown = main | {entry.snapshot_id for entry in metadata.snapshot_log}
+    marks = (_mark(snapshot) for snapshot in metadata.snapshots if snapshot.snapshot_id in shown)
+    return TableMarks(
+        table=name,
+        uuid=str(metadata.table_uuid),
+        schema_id=metadata.current_schema_id,
+        spec_id=metadata.default_spec_id,
+        marks=tuple(sorted((mark for mark in marks if mark is not None), key=lambda mark: mark.at)),
+        snapshots=frozenset(snapshot.snapshot_id for snapshot in metadata.snapshots),
+        main=main,
+        is_whole=None not in line and (not line or _is_root(line[-1])),
+    )
+
+
+def _is_root(snapshot: Snapshot | None) -> bool:
+    """Is it a table's first? Pyiceberg makes a snapshot without a parent of one whose parent expired."""
+    told = snapshot.summary.additional_properties if snapshot is not None and snapshot.summary is not None else {}
+    return int(told.get("total-data-files") or 0) <= int(told.get("added-data-files") or 0)
+
+
+def _mark(snapshot: Snapshot) -> Mark | None:
+    told = snapshot.summary.additional_properties if snapshot.summary is not None else {}
+    undone = told.get("retcon.rollback")
+    # Waves, and what carries them over onto a new base, were staged; where main was moved to one, others did it.
+    published = None if "retcon.wave" in told or ROUND in told else told.get("retcon.run")
+    run = undone or published
+    if run is None or _RUN_ID.fullmatch(run) is None:
+        return None
+    return Mark(
+        snapshot_id=snapshot.snapshot_id,
+        parent=snapshot.parent_snapshot_id,
+        at=EPOCH + timedelta(milliseconds=snapshot.timestamp_ms),
+        run=run,
+        slices=told.get("retcon.slices", ""),
+        undoes=undone is not None,
     )
 
 

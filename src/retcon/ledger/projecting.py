@@ -24,6 +24,7 @@ from retcon.core.runs import (
     Published,
     PublishRefused,
     Rebased,
+    Rebuilt,
     Resumed,
     RollbackBegan,
     RolledBack,
@@ -43,15 +44,25 @@ from retcon.ledger.chain import Link
 from retcon.ledger.schema import CONSUMPTION, RUNS, SLICES, VERDICTS, WAVES
 from retcon.ledger.steps import overridden_by, proof_lapses, run_after
 
-BACKFILL = "backfill"
+BACKFILL, REBUILT = "backfill", "rebuilt"
 
 
 def insert_run(connection: Connection, plan: Plan, opened: RunOpened, *, at: datetime, who: str) -> Link:
     """A new run with its waves and slices, none of them computed yet."""
+    _insert_planned(connection, plan, BACKFILL, at=at, who=who)
+    return chain.append(connection, plan.id, opened, at=at, who=who)
+
+
+def insert_lost_run(connection: Connection, plan: Plan, *, at: datetime, who: str) -> None:
+    """The same for a run that the tables know; its chain begins with what they tell."""
+    _insert_planned(connection, plan, REBUILT, at=at, who=who)
+
+
+def _insert_planned(connection: Connection, plan: Plan, kind: str, *, at: datetime, who: str) -> None:
     connection.execute(
         insert(RUNS).values(
             id=plan.id,
-            kind=BACKFILL,
+            kind=kind,
             state=RunState.PLANNED,
             plan=to_document(plan),
             who=who,
@@ -64,7 +75,6 @@ def insert_run(connection: Connection, plan: Plan, opened: RunOpened, *, at: dat
     )
     _insert_all(connection, WAVES, _planned_waves(plan))
     _insert_all(connection, SLICES, _planned_slices(plan))
-    return chain.append(connection, plan.id, opened, at=at, who=who)
 
 
 def write_event(connection: Connection, run: Run, event: Event, *, at: datetime, who: str) -> Link:
@@ -72,7 +82,8 @@ def write_event(connection: Connection, run: Run, event: Event, *, at: datetime,
     verdicts = reading.verdicts(connection, run.id) if isinstance(event, GateOverridden) else []
     after = run_after(run, event, verdicts=verdicts, at=at)
     link = chain.append(connection, run.id, event, at=at, who=who)
-    _update_run(connection, run, after, publish_order=link.entry if isinstance(event, Published) else None)
+    is_publish = run.published is None and after.published is not None
+    _update_run(connection, run, after, publish_order=link.entry if is_publish else None)
     if proof_lapses(run.state, event):
         _drop_proof(connection, run.id)
     _project(connection, run.id, event)
@@ -109,6 +120,7 @@ def _project(connection: Connection, run: str, event: Event) -> None:
             | Cancelled()
             | RollbackBegan()
             | RolledBack()
+            | Rebuilt()
         ):
             pass
         case _:

@@ -150,7 +150,8 @@ def events(connection: Connection, run_id: str) -> list[RecordedEvent]:
 def code(connection: Connection, run_id: str) -> Mapping[str, str]:
     """The code of a run's models, from the event that opened it."""
     opened = connection.scalar(select(EVENTS.c.body).where(EVENTS.c.run_id == run_id, EVENTS.c.number == 1))
-    return {} if opened is None else opened["code"]
+    # A run that was rebuilt from the tables began otherwise.
+    return {} if opened is None else opened.get("code", {})
 
 
 def consumption(connection: Connection, run_id: str) -> list[Consumed]:
@@ -171,7 +172,27 @@ def consumption(connection: Connection, run_id: str) -> list[Consumed]:
 
 
 def published_slices(connection: Connection, model: str) -> dict[str, PublishedSlice]:
-    """Per slice, the newest publish that stands."""
+    """Per slice, the newest publish that stands, where it was measured."""
+    newest = _newest_slices(model)
+    return {
+        row.slice: PublishedSlice(
+            slice=row.slice,
+            run=row.run_id,
+            rows=row.rows,
+            checksum=row.checksum,
+            metrics={name: new for name, (_, new) in _metrics(row.metrics).items()},
+        )
+        for row in connection.execute(newest)
+        if row.checksum is not None
+    }
+
+
+def unmeasured_slices(connection: Connection, model: str) -> tuple[str, ...]:
+    """Slices whose newest publish that stands is known from the tables alone."""
+    return tuple(row.slice for row in connection.execute(_newest_slices(model)) if row.checksum is None)
+
+
+def _newest_slices(model: str) -> Select[Any]:
     newness = func.row_number().over(partition_by=SLICES.c.slice, order_by=RUNS.c.publish_order.desc())
     standing = (
         select(
@@ -186,19 +207,7 @@ def published_slices(connection: Connection, model: str) -> dict[str, PublishedS
         .where(SLICES.c.model == model, RUNS.c.state == RunState.PUBLISHED)
         .subquery()
     )
-    newest = (
-        select(standing).where(standing.c.newness == 1, standing.c.checksum.is_not(None)).order_by(standing.c.slice)
-    )
-    return {
-        row.slice: PublishedSlice(
-            slice=row.slice,
-            run=row.run_id,
-            rows=row.rows,
-            checksum=row.checksum,
-            metrics={name: new for name, (_, new) in _metrics(row.metrics).items()},
-        )
-        for row in connection.execute(newest)
-    }
+    return select(standing).where(standing.c.newness == 1).order_by(standing.c.slice)
 
 
 def last_published(connection: Connection, models: Sequence[str]) -> dict[str, Run]:

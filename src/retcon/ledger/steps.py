@@ -20,6 +20,7 @@ from retcon.core.runs import (
     Published,
     PublishRefused,
     Rebased,
+    Rebuilt,
     RecordedVerdict,
     Resumed,
     RollbackBegan,
@@ -36,6 +37,8 @@ from retcon.core.runs import (
 from retcon.errors import Refused
 
 T = TypeVar("T")
+
+_UNDONE = "unknown: found undone in the tables"
 
 
 def run_after(run: Run, event: Event, *, verdicts: Sequence[RecordedVerdict], at: datetime) -> Run:
@@ -98,6 +101,9 @@ def state_after(run: Run, event: Event, verdicts: Sequence[RecordedVerdict]) -> 
         case RolledBack():
             _require_state(run, "rolled back", RunState.PUBLISHED)
             to = RunState.ROLLED_BACK
+        case Rebuilt():
+            _require_lost(run, event)
+            return RunState.ROLLED_BACK if event.undone else RunState.PUBLISHED
         case _:
             assert_never(event)
     require_step(run.id, run.state, to)
@@ -108,6 +114,9 @@ def proof_lapses(state: RunState, event: Event) -> bool:
     """Does what was measured and judged so far, overrides included, no longer hold?"""
     if isinstance(event, WaveStaged | WaveFailed):
         return state is not RunState.STAGING
+    if isinstance(event, Rebuilt):
+        # What was proven may not be what was published in the end.
+        return state is not RunState.PUBLISHED
     return isinstance(event, Resumed | ProvingBegan | Rebased)
 
 
@@ -155,6 +164,11 @@ def _with_outcome(run: Run, event: Event, at: datetime) -> Run:
             return replace(run, why_ended=event.reason)
         case RolledBack():
             return replace(run, rolled_back=at, why_ended=event.reason)
+        case Rebuilt():
+            tables = {**run.tables, **{table.table: table for table in event.tables}}
+            when = run.published or datetime.fromisoformat(event.published)
+            found = replace(run, tables=tables, published=when, why_ended=None)
+            return replace(found, rolled_back=at, why_ended=_UNDONE) if event.undone else found
         case _:
             return run
 
@@ -169,6 +183,12 @@ def _of_its_tables(run: Run, values: Mapping[str, T]) -> Mapping[str, T]:
     if unknown:
         raise ValueError(f"run {run.id} didn't open {', '.join(sorted(unknown))}")
     return values
+
+
+def _require_lost(run: Run, event: Rebuilt) -> None:
+    """The tables know more than the ledger: a publish, or that one was taken back."""
+    if run.published is not None and not (event.undone and run.state is RunState.PUBLISHED):
+        raise Refused(f"run {run.id} is {run.state.value}: nothing of it is lost", next=f"`retcon show {run.id}`")
 
 
 def _require_state(run: Run, done: str, *states: RunState) -> None:

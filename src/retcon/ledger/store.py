@@ -24,6 +24,7 @@ from retcon.core.runs import (
     Published,
     PublishedSlice,
     PublishRefused,
+    Rebuilt,
     RecordedEvent,
     RecordedSlice,
     RecordedVerdict,
@@ -40,7 +41,7 @@ from retcon.ledger.chain import Link
 from retcon.ledger.engines import database_file, engine_for, make_file, writing
 from retcon.ledger.faults import fault_of, faults
 from retcon.ledger.pointers import swap_pointers
-from retcon.ledger.projecting import insert_run, write_event
+from retcon.ledger.projecting import insert_lost_run, insert_run, write_event
 from retcon.ledger.schema import ADOPTIONS, REVISIONS, is_ready, require_known, revision_of
 
 T = TypeVar("T")
@@ -128,6 +129,10 @@ class SqlLedger:
     def published_slices(self, model: str) -> dict[str, PublishedSlice]:
         """Per slice of a model, the newest publish that stands."""
         return self._read(lambda connection: reading.published_slices(connection, model), otherwise={})
+
+    def unmeasured_slices(self, model: str) -> tuple[str, ...]:
+        """Slices of a model whose newest publish that stands is known from the tables alone."""
+        return self._read(lambda connection: reading.unmeasured_slices(connection, model), otherwise=())
 
     def last_published(self, models: Sequence[str]) -> dict[str, Run]:
         """Per model, the run of its newest publish that stands."""
@@ -225,7 +230,7 @@ class SqlLedger:
 
     def record(self, run_id: str, event: Event, *, at: datetime, who: str, fence: int | None = None) -> Run:
         """Write down what happened to a run, and carry it through to all that is asked about runs."""
-        if isinstance(event, RunOpened | Published | RolledBack):
+        if isinstance(event, RunOpened | Published | RolledBack | Rebuilt):
             raise ValueError(f"{type(event).__name__} is recorded by a method of its own")
         with _RECORDED[type(event)]:
             return self._write(lambda connection: _written(connection, run_id, event, fence, at=at, who=who))
@@ -284,6 +289,18 @@ class SqlLedger:
     ) -> Run:
         """Undo a publish the way it was made: all or nothing, once."""
         return self._swap(run_id, event, swaps, fence, at=at, who=who)
+
+    def rebuild(self, plan: Plan, event: Rebuilt, *, at: datetime, who: str, fence: int | None = None) -> Run:
+        """Record what the tables know of a run and the ledger doesn't; a run that it lost altogether is made."""
+
+        def rebuild_it(connection: Connection) -> _Written:
+            overlapping.queue(connection)
+            if reading.run(connection, plan.id) is None:
+                insert_lost_run(connection, plan, at=at, who=who)
+            return _written(connection, plan.id, event, fence, at=at, who=who)
+
+        with _RECORDED[Rebuilt]:
+            return self._write(rebuild_it)
 
     def _swap(
         self,

@@ -124,6 +124,10 @@ def _header(report: RunReport, zone: Zone) -> Iterator[tuple[str, RenderableType
         yield "rolled back", f"{zone.named(run.rolled_back)}: {run.why_ended or NONE}"
     elif run.why_ended:
         yield "ended", run.why_ended
+    for event in report.rebuilt:
+        when = f"{event.who}, {zone.named(datetime.fromisoformat(event.at))}, from {event.body['source']}"
+        unknown = Text("what was proven and consumed is unknown", style=QUIET)
+        yield "rebuilt", stack([Text(f"by {when}"), unknown])
     yield from _ways_back(report, zone)
     yield "record", _record(report)
     yield "command", Text(plan.request.command, style=QUIET)

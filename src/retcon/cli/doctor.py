@@ -1,0 +1,55 @@
+"""`retcon doctor`: what is wrong between the ledger and the tables, and what can be mended."""
+
+from __future__ import annotations
+
+from time import monotonic
+from typing import Annotated
+
+import typer
+
+from retcon.cli.arguments import Environment, Json, ProjectFolder
+from retcon.cli.json_output import checkup_result
+from retcon.cli.progress import watching
+from retcon.cli.terminals import terminal_of
+from retcon.cli.views.checkups import checkup_view
+from retcon.flow.ports import Progress, Watch
+
+_PATIENCE = 2.0
+"""Seconds before anybody wants to know how far it is."""
+
+
+def doctor(
+    context: typer.Context,
+    repair: Annotated[bool, typer.Option("--repair", help="Record what the tables know and the ledger lost.")] = False,
+    files: Annotated[bool, typer.Option("--files", help="Look for every file, not for a sample.")] = False,
+    env: Environment = None,
+    project: ProjectFolder = None,
+    as_json: Json = False,
+) -> None:
+    """Compare the ledger with the tables, and explain what doesn't fit.
+
+    Broken records, runs that nobody works on, branches and tags without a run, publishes that the ledger doesn't know
+    or that the tables don't, files that are missing: each with what it means and what to do. Nothing is changed
+    without --repair, and no table by it. The exit code is 1 as long as something is wrong. Starts no Spark.
+
+    \b
+    Example:
+      retcon doctor --repair
+    """
+    terminal = terminal_of(context, as_json=as_json)
+    workspace = terminal.workspace(project, env)
+    with watching(terminal.err) as watch:
+        found = workspace.doctor(terminal.say).examine(repair=repair, all_files=files, watch=_patient(watch))
+    terminal.report(lambda: checkup_result(found), lambda: checkup_view(found, repair=repair))
+    if found.troubles:
+        raise typer.Exit(1)
+
+
+def _patient(watch: Watch) -> Watch:
+    began = monotonic()
+
+    def told(progress: Progress) -> None:
+        if monotonic() - began >= _PATIENCE:
+            watch(progress)
+
+    return told
