@@ -227,7 +227,7 @@ def test_a_key_that_comes_to_another_day_after_the_proof_refuses_the_publish(sho
     plan = shop.plan("mart.orders", start=day(4), end=day(4))
     shop.apply(plan, until=Until.PROVEN)
     shop.sql(f"INSERT INTO mart.orders VALUES (99, DATE '{day(1)}', 7)")
-    with pytest.raises(Conflict, match="mart.orders: written by others since this run began"):
+    with pytest.raises(Conflict, match=r"mart\.orders: written by others since this run began"):
         shop.apply(plan)
     assert shop.rows("SELECT order_id, order_date FROM mart.orders WHERE order_id = 99") == Counter(
         {(99, date.fromisoformat(day(1))): 1}
