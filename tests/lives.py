@@ -114,6 +114,10 @@ def inside(rows: Rows, days: set[date]) -> Rows:
     return Counter({row: n for row, n in rows.items() if day_of(row) in days})
 
 
+def orders_in(rows: Rows) -> set[int]:
+    return {dict(row)["order_id"] for row in rows}
+
+
 def days_of(plan: Plan, model: str) -> set[date]:
     planned = plan.model(model)
     return set() if planned is None else {date.fromisoformat(slice.label) for slice in planned.slices}
@@ -332,7 +336,11 @@ class Life:
             days = {model.name: days_of(known.plan, model.name) for model in known.plan.models}
             if run.state is RunState.PUBLISHED:
                 known.before = {name: inside(self.shows[name], of) for name, of in days.items()}
-                self._show(self._computed(run), days)
+                computed = self._computed(run)
+                there = orders_in(known.before.get(FINE, Counter())) & set(self.raw)
+                # In the source and in production: no older pin may take it away.
+                assert there <= orders_in(computed.get(FINE, Counter())), "rows of others are lost"
+                self._show(computed, days)
                 self._require_planned_work(run)
             elif run.state is RunState.ROLLED_BACK:
                 self._show(known.before, days)
