@@ -100,11 +100,11 @@ class Scenes:
         return self._trial(plan, act)
 
     def a_refused_publish(self) -> Trial:
-        plan = self._restating()
+        forgotten = next(self._numbers)
+        self.shop.sql(f"INSERT INTO mart.orders_usd VALUES ({forgotten}, DATE '{DAY}', 'USD', 'by hand', 0)")
+        plan = self._restating(amount=0)
         self.shop.apply(plan, until=Until.PROVEN)
-        # Somebody must be forgotten: what was staged still has the row.
-        last = f"SELECT max(order_id) FROM mart.orders_usd WHERE order_date = DATE '{DAY}'"
-        self.shop.sql(f"DELETE FROM mart.orders_usd WHERE order_date = DATE '{DAY}' AND order_id IN ({last})")
+        self.shop.sql(f"DELETE FROM mart.orders_usd WHERE order_date = DATE '{DAY}' AND order_id = {forgotten}")
 
         def act() -> None:
             with pytest.raises(Refused, match=DAY):
@@ -171,7 +171,8 @@ class Scenes:
         if around:
             self.shop.sql(f"INSERT INTO mart.orders_usd VALUES ({around}, DATE '2026-01-07', 'USD', 'other', 1)")
         before = [self.shop.rows(f"SELECT * FROM {table}.tag_retcon_before_{run.id}") for table in BOTH]
-        before[0] += self.shop.rows(f"SELECT * FROM mart.orders_usd WHERE order_id = {around}")
+        if around:
+            before[0] += self.shop.rows(f"SELECT * FROM mart.orders_usd WHERE order_id = {around}")
 
         def act() -> None:
             standing = self.shop.workspace.ledger.run(run.id)
@@ -271,7 +272,7 @@ class Scenes:
     def _restating(self, amount: int = 7) -> Plan:
         """A source that has one more order, and the plan that brings it in."""
         self.shop.sql(f"INSERT INTO raw.orders VALUES ({next(self._numbers)}, DATE '{DAY}', 'EUR', 'late', {amount})")
-        return self.shop.plan(start=DAY, end="2026-01-03", wave=1)
+        return self.shop.plan(start=DAY, end=DAY)
 
     def _trial(
         self, plan: Plan, act: Callable[[], object], *, shop: Shop | None = None, tables: tuple[str, ...] = BOTH

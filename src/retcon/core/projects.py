@@ -36,7 +36,8 @@ class Catalog:
     def is_on_s3(self) -> bool:
         """Does it say that tables are in S3, or what is like it? A server may know it without saying so here."""
         is_told = self.warehouse.startswith(("s3://", "s3a://")) or "S3FileIO" in self.options.get("io-impl", "")
-        return is_told or any(key.startswith("s3.") for key in self.options)
+        # The warehouse of a server is a name, and tells nothing.
+        return is_told or (self.is_rest and any(key.startswith("s3.") for key in self.options))
 
 
 @dataclass(frozen=True, kw_only=True)
