@@ -144,7 +144,9 @@ def require_sound(trial: Trial) -> None:
         ]
         assert len(published) <= 1, "published twice"
         has_published = run is not None and run.state in (RunState.PUBLISHED, RunState.ROLLED_BACK)
-        assert bool(published) == has_published, "the record and the table tell different stories"
+        # With a REST catalog the record follows; until then, the intent says that it has to be found out.
+        is_open = ledger.intent(trial.run) is not None
+        assert bool(published) == has_published or is_open, "the record and the table tell different stories"
         for name in (name for name in table.metadata.refs if name.startswith("retcon_2")):
             owner = ledger.run(name.removeprefix("retcon_"))
             assert name == f"retcon_{trial.run}" or owner is not None, f"{name} is nobody's"
