@@ -316,7 +316,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "entities-and-keys.md"
 
 
 def test_the_page_about_entities_does_what_it_says(shop: Shop) -> None:
-    customers, orders = re.findall(r"```sql\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    customers, orders, *_ = re.findall(r"```sql\n(.*?)```", PAGE.read_text(), re.DOTALL)
     shop.sql("CREATE NAMESPACE IF NOT EXISTS raw")
     shop.sql("CREATE TABLE raw.orders (order_id BIGINT, customer_id BIGINT, amount DECIMAL(10,2)) USING iceberg")
     shop.sql("INSERT INTO raw.orders SELECT id, id % 50, id FROM range(200)")
