@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 
-from retcon.core.runs import Run, RunState
+from retcon.core.runs import Run
 
-OVER = (RunState.PUBLISHED, RunState.ROLLED_BACK, RunState.CANCELLED)
 _NEVER = datetime(1970, 1, 1, tzinfo=UTC)
 _OURS = re.compile(r"retcon_(?:(?P<kind>before|undo)_)?(?P<run>(?P<day>\d{8})_[a-z0-9_]+)")
 
@@ -132,7 +131,7 @@ def _judged(table: TableRefs, ref: Ref, kind: Kind, run_id: str, about: Circumst
     if run.plan.environment != about.environment:
         return kept(f"of the environment {run.plan.environment or 'production'}")
     state = run.state.value.replace("_", " ")
-    if run.state not in OVER:
+    if not run.state.is_over:
         return kept(f"its run is {state}")
     if kind is Kind.UNDO:
         return kept("its run is being rolled back") if run_id in about.driven else dropped("a rollback left it")

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from retcon.core.projects import Project
 from retcon.core.runs import Replaced, Run, RunState, RunTable
-from retcon.core.sweeping import OVER, Circumstances, Kind, Leftover, kept_until, leftovers
+from retcon.core.sweeping import Circumstances, Kind, Leftover, kept_until, leftovers
 from retcon.errors import Conflict
 from retcon.flow.cancel import drop_staged
 from retcon.flow.ports import Ledger, Tables
@@ -76,7 +76,7 @@ class _Sweeper:
     def old_tables(self) -> Iterator[Leftover]:
         """Tables whose place others took, and what was built beside and given up."""
         runs = self._ledger.runs()
-        read = {name for run in runs if run.state not in OVER for name in run.pins}
+        read = {name for run in runs if not run.state.is_over for name in run.pins}
         for run in runs:
             if run.plan.environment != self._project.environment:
                 continue
@@ -110,7 +110,7 @@ class _Sweeper:
             yield replace(left, why=f"its run is {run.state.value.replace('_', ' ')}", is_dropped=True)
 
     def _circumstances(self, table: str, runs: Sequence[Run]) -> Circumstances:
-        under_way = [run for run in runs if run.state not in OVER]
+        under_way = [run for run in runs if not run.state.is_over]
         own = [run for run in runs if table in run.tables]
         published = (run.id for run in own if run.state is RunState.PUBLISHED)
         return Circumstances(
