@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from retcon.core.leases import LEASE_SECONDS, Lease
+from retcon.core.leases import Lease
 from retcon.core.plans import Plan, beside_of, tag_before, to_document
 from retcon.core.projects import Project
 from retcon.core.runs import Rebuilt, Replaced, Run, RunState, RunTable
@@ -34,8 +33,8 @@ from retcon.core.troubles import (
     unrecorded,
     why_not_rebuilt,
 )
-from retcon.errors import LostMetadata, RetconError
-from retcon.flow.driving import Caller
+from retcon.errors import LostMetadata
+from retcon.flow.driving import Caller, turn_if_free
 from retcon.flow.ports import Progress, Tables, Watch
 from retcon.flow.rollback import retention_days, rollback_until
 
@@ -203,24 +202,14 @@ class Doctor:
         if lost.known is None:
             self._ledger.rebuild(plan, event, at=self._now, who=self._caller.who)
             return True
-        token = self._take(lost.run)
-        if token is None:
-            return False
-        try:
-            self._ledger.rebuild(plan, event, at=self._now, who=self._caller.who, fence=token)
-        finally:
-            with suppress(RetconError):
-                self._ledger.renew_lease(lost.run, token, seconds=0.0)
-        return True
+        with turn_if_free(lost.known, self._caller) as token:
+            if token is not None:
+                self._ledger.rebuild(plan, event, at=self._now, who=self._caller.who, fence=token)
+        return token is not None
 
     @property
     def _now(self) -> datetime:
         return self._caller.clock()
-
-    def _take(self, run: str) -> int | None:
-        held = self._ledger.lease(run)
-        over = None if held is None else held.token
-        return self._ledger.take_lease(run, self._caller.driver, over=over, seconds=LEASE_SECONDS)
 
     def _plan_of(self, lost: Unrecorded, found: _Found) -> tuple[Plan, str]:
         if lost.known is not None:

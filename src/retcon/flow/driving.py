@@ -68,6 +68,17 @@ def stopped(run: Run, why: str, caller: Caller) -> Iterator[int]:
         _let_go(run, token, caller.ledger)
 
 
+@contextmanager
+def turn_if_free(run: Run, caller: Caller) -> Iterator[int | None]:
+    """Hold the lease on a run that nobody drives; None where somebody does."""
+    token = _take(run, caller, LEASE_SECONDS)
+    try:
+        yield token
+    finally:
+        if token is not None:
+            _let_go(run, token, caller.ledger)
+
+
 def _take(run: Run, by: Context | Caller, seconds: float) -> int | None:
     held = by.ledger.lease(run.id)
     # Killed on this machine: nobody has to wait for a lease that nobody renews.
