@@ -138,17 +138,12 @@ class Staging:
         has_small_slices = job.largest is not None and job.largest <= _SMALL_SLICE
         frame = slices_of(self._by_partition() if has_small_slices else self._reads, job)
         is_in_place = has_small_slices and _comes_by_slice(frame, job)
-        writer = frame.writeTo(f"{self._full(target.table)}.{quoted(f'branch_{target.branch}')}")
         options = {
             **({"distribution-mode": "none"} if is_in_place else {}),
             "fanout-enabled": str(is_in_place or _fits_in_memory(job)).lower(),
-            "snapshot-property.retcon.run": target.run,
             "snapshot-property.retcon.model": job.model.name,
-            "snapshot-property.retcon.wave": str(target.wave),
-            "snapshot-property.retcon.slices": job.slices.text,
         }
-        for key, value in options.items():
-            writer = writer.option(key, value)
+        writer = self._writer(frame, job.slices, target, options)
         with self._described(job.name):
             try:
                 _overwrite(writer, F.expr(wave_of(frame, job)))
@@ -161,15 +156,7 @@ class Staging:
     def copy(self, read: Read, slices: SliceSet, target: WaveTarget) -> None:
         """The rows that a table had at a snapshot, as new files in their slices of a branch of it."""
         rows = fitted(self._reads.frame(read), self._reads.frame(replace(read, snapshot_id=None)))
-        writer = rows.writeTo(f"{self._full(target.table)}.{quoted(f'branch_{target.branch}')}")
-        options = {
-            "fanout-enabled": "false",
-            "snapshot-property.retcon.run": target.run,
-            "snapshot-property.retcon.wave": str(target.wave),
-            "snapshot-property.retcon.slices": slices.text,
-        }
-        for key, value in options.items():
-            writer = writer.option(key, value)
+        writer = self._writer(rows, slices, target, {"fanout-enabled": "false"})
         with self._described(f"{target.run}_undo_{target.table}_{target.wave}"):
             try:
                 _overwrite(writer, F.expr(slice_predicate(read.by, type_of(rows, read.by) or "date", slices)))
@@ -182,6 +169,16 @@ class Staging:
                     next=f"`retcon rollback {target.run} --reason …` goes on with what is missing",
                     retryable=True,
                 ) from error
+
+    def _writer(
+        self, rows: DataFrame, slices: SliceSet, target: WaveTarget, options: Mapping[str, str]
+    ) -> DataFrameWriterV2:
+        """Onto the branch, with the marks by which the commit is found again."""
+        marks = {"retcon.run": target.run, "retcon.wave": str(target.wave), "retcon.slices": slices.text}
+        writer = rows.writeTo(f"{self._full(target.table)}.{quoted(f'branch_{target.branch}')}")
+        for key, value in {**options, **{f"snapshot-property.{key}": value for key, value in marks.items()}}.items():
+            writer = writer.option(key, value)
+        return writer
 
     def iceberg(self, table: str) -> Any:
         """Iceberg's own handle of a table, freshly loaded."""
