@@ -13,7 +13,8 @@ from urllib.parse import unquote, urlsplit
 
 from pyiceberg.table import Table
 
-from retcon.core.runs import RunState, first_broken_link
+from retcon.core.chains import first_broken_link
+from retcon.core.runs import RunState
 from retcon.fault_points import FaultPoint, Side, listening
 from tests.shops import Shop
 

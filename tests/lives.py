@@ -16,8 +16,9 @@ import pytest
 from pyiceberg.manifest import ManifestEntryStatus
 from pyiceberg.table import Table
 
+from retcon.core.chains import first_broken_link
 from retcon.core.plans import Plan
-from retcon.core.runs import Run, RunState, first_broken_link
+from retcon.core.runs import Run, RunState
 from retcon.core.slices import Grain, SliceSet
 from retcon.errors import GatesFailed, Refused
 from retcon.flow.apply import Until

@@ -15,7 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from retcon.core.intents import MainLine, Standing, standing_of
-from retcon.core.runs import PointerSwap, Published, RolledBack, Run, RunState, TableCommit
+from retcon.core.pointers import PointerSwap, TableCommit
+from retcon.core.runs import Published, RolledBack, Run, RunState
 from retcon.errors import Conflict, Fault, Refused
 from retcon.flow.cancel import cancel
 from retcon.flow.commit import publish_group, roll_back_group, settle

@@ -22,7 +22,7 @@ from retcon.flow.context import Context
 from retcon.flow.driving import Caller, driving
 from retcon.flow.pause import pause
 from tests.flow.test_sequence import Writing
-from tests.flow.workshops import Workshop
+from tests.flow.workshops import Workshop, chained
 from tests.ledger import examples
 
 ADA = Driver(who="ada", host="desk", pid=17, began="1")
@@ -93,11 +93,7 @@ class Terminal:
 
 @pytest.fixture
 def workshop(tmp_path: Path) -> Workshop:
-    workshop = Workshop(tmp_path)
-    workshop.lake.by_day("raw.s", "2026-01-01..2026-01-09")
-    workshop.publish_by_hand("mart.a", "2026-01-01..2026-01-09")
-    workshop.model("mart.a", keys="replay: {order: sequential}")
-    return workshop
+    return chained(tmp_path)
 
 
 @pytest.fixture

@@ -14,17 +14,8 @@ import pytest
 
 from retcon.core.jobs import PublishRequest, UndoRequest
 from retcon.core.plans import Plan
-from retcon.core.runs import (
-    Pointer,
-    PointerSwap,
-    ProvingBegan,
-    Replaced,
-    Run,
-    RunState,
-    RunTable,
-    StagingDone,
-    TablesOpened,
-)
+from retcon.core.pointers import Pointer, PointerSwap
+from retcon.core.runs import ProvingBegan, Replaced, Run, RunState, RunTable, StagingDone, TablesOpened
 from retcon.errors import BadArguments, Conflict, Refused
 from retcon.flow.cancel import cancel
 from retcon.flow.context import Context

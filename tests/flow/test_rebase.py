@@ -13,7 +13,8 @@ from pyiceberg.types import LongType
 from retcon.core.jobs import Job, MeasureRequest, PublishRequest, WaveTarget
 from retcon.core.measures import SliceMeasure, TableMeasures
 from retcon.core.plans import Plan
-from retcon.core.runs import PointerSwap, Run, RunState
+from retcon.core.pointers import PointerSwap
+from retcon.core.runs import Run, RunState
 from retcon.core.tables import Column
 from retcon.errors import Conflict, Fault, Refused
 from retcon.flow.apply import Until, apply, open_run

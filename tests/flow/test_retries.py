@@ -21,7 +21,7 @@ from retcon.flow.context import Context
 from retcon.flow.ports import Progress
 from retcon.processes import is_gone, this_process
 from tests.flow.test_sequence import Writing
-from tests.flow.workshops import Workshop
+from tests.flow.workshops import Workshop, chained
 
 LOST = Fault("executor lost", retryable=True)
 
@@ -51,11 +51,7 @@ class Failing(Writing):
 
 @pytest.fixture
 def workshop(tmp_path: Path) -> Workshop:
-    workshop = Workshop(tmp_path)
-    workshop.lake.by_day("raw.s", "2026-01-01..2026-01-09")
-    workshop.publish_by_hand("mart.a", "2026-01-01..2026-01-09")
-    workshop.model("mart.a", keys="replay: {order: sequential}")
-    return workshop
+    return chained(tmp_path)
 
 
 @pytest.fixture

@@ -113,3 +113,12 @@ def scope(plan: Plan) -> dict[str, str]:
 
 def tomorrow(days: int = 1) -> str:
     return (NOW + timedelta(days=days)).date().isoformat()
+
+
+def chained(folder: Path) -> Workshop:
+    """One model over nine published days, computed one after the other."""
+    workshop = Workshop(folder)
+    workshop.lake.by_day("raw.s", "2026-01-01..2026-01-09")
+    workshop.publish_by_hand("mart.a", "2026-01-01..2026-01-09")
+    workshop.model("mart.a", keys="replay: {order: sequential}")
+    return workshop

@@ -10,6 +10,7 @@ from retcon.core.gates import Finding, Verdict
 from retcon.core.intervals import Interval
 from retcon.core.limits import Limits
 from retcon.core.plans import Origin, Plan, PlannedInput, PlannedModel, Request, Role, to_document
+from retcon.core.pointers import PointerSwap
 from retcon.core.runs import (
     ApplyBegan,
     Cancelled,
@@ -19,7 +20,6 @@ from retcon.core.runs import (
     InputsJudged,
     Judged,
     Paused,
-    PointerSwap,
     ProvenSlice,
     ProvingBegan,
     PublishBegan,

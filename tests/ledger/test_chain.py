@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from retcon.core.runs import first_broken_link
+from retcon.core.chains import first_broken_link
 from retcon.ledger.store import SqlLedger
 from tests.ledger.conftest import Database
 from tests.ledger.examples import Driver, a_plan, published_run

@@ -12,7 +12,8 @@ from uuid import uuid4
 import psycopg
 import pytest
 
-from retcon.core.runs import RunState, first_broken_link
+from retcon.core.chains import first_broken_link
+from retcon.core.runs import RunState
 from retcon.ledger.migrate import migrate
 from retcon.ledger.store import SqlLedger
 from tests.lakehouse.lakes import Lake

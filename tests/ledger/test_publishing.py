@@ -12,18 +12,9 @@ import pytest
 from sqlalchemy import Connection, Engine, event
 from sqlalchemy.exc import OperationalError
 
-from retcon.core.runs import (
-    Consumed,
-    Paused,
-    Pointer,
-    PointerSwap,
-    Published,
-    Resumed,
-    RolledBack,
-    Run,
-    RunState,
-    first_broken_link,
-)
+from retcon.core.chains import first_broken_link
+from retcon.core.pointers import Pointer, PointerSwap
+from retcon.core.runs import Consumed, Paused, Published, Resumed, RolledBack, Run, RunState
 from retcon.errors import Conflict, Fault, Refused
 from retcon.ledger.store import SqlLedger
 from tests.ledger.conftest import Database

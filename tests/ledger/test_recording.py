@@ -10,6 +10,7 @@ from typing import get_args
 
 import pytest
 
+from retcon.core.chains import event_body, first_broken_link
 from retcon.core.plans import canonical, to_document
 from retcon.core.runs import (
     Cancelled,
@@ -35,8 +36,6 @@ from retcon.core.runs import (
     StagingDone,
     WaveFailed,
     WaveState,
-    event_body,
-    first_broken_link,
 )
 from retcon.errors import Refused
 from retcon.ledger.store import SqlLedger

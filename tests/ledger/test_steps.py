@@ -8,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from retcon.core.chains import first_broken_link
 from retcon.core.plans import Plan
 from retcon.core.runs import (
     Cancelled,
@@ -28,7 +29,6 @@ from retcon.core.runs import (
     TablesOpened,
     WaveFailed,
     WaveStaged,
-    first_broken_link,
 )
 from retcon.errors import Refused
 from retcon.ledger.store import SqlLedger

@@ -14,7 +14,8 @@ from pyiceberg.serializers import ToOutputFile
 from pyiceberg.table.update import SetPropertiesUpdate, update_table_metadata
 
 from retcon.core.plans import Plan
-from retcon.core.runs import Event, PointerSwap, ProvingBegan, PublishBegan, Run, RunState, StagingDone
+from retcon.core.pointers import PointerSwap
+from retcon.core.runs import Event, ProvingBegan, PublishBegan, Run, RunState, StagingDone
 from retcon.errors import Conflict, Refused
 from retcon.ledger.migrate import migrate
 from retcon.ledger.store import SqlLedger

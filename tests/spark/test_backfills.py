@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from retcon.core.runs import RunState, SliceState, first_broken_link
+from retcon.core.chains import first_broken_link
+from retcon.core.runs import RunState, SliceState
 from retcon.errors import Conflict, Refused
 from retcon.flow.apply import Until
 from tests.shops import Meddling, Shop

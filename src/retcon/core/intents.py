@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from retcon.core.runs import Consumed, Published, RolledBack, TableCommit
+from retcon.core.pointers import TableCommit
+from retcon.core.runs import Consumed, Published, RolledBack
 
 
 @dataclass(frozen=True, kw_only=True)

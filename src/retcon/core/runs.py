@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
 from retcon.core.evolution import AddColumn
 from retcon.core.gates import Verdict
-from retcon.core.plans import Plan, canonical
+from retcon.core.plans import Plan
 from retcon.errors import Refused
 
 
@@ -390,53 +389,6 @@ Event = (
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class RecordedEvent:
-    """One link of a run's chain: changing or dropping an earlier one breaks every later hash."""
-
-    run: str
-    number: int
-    at: str
-    who: str
-    kind: str
-    body: Mapping[str, Any]
-    previous: str
-    hash: str
-
-
-GENESIS = "0" * 64
-
-
-def event_body(event: Event) -> dict[str, Any]:
-    """An event as plain data."""
-    return asdict(event)
-
-
-def link_hash(*, run: str, number: int, at: str, who: str, kind: str, body: Mapping[str, Any], previous: str) -> str:
-    """The hash that ties an event to everything before it in its run."""
-    content = {"run": run, "number": number, "at": at, "who": who, "kind": kind, "body": body}
-    return hashlib.sha256((previous + canonical(content)).encode()).hexdigest()
-
-
-def first_broken_link(events: list[RecordedEvent]) -> int | None:
-    """The number of the first event that was changed, moved or follows a missing one; None for a sound chain."""
-    previous = GENESIS
-    for expected, event in enumerate(events, start=1):
-        computed = link_hash(
-            run=event.run,
-            number=event.number,
-            at=event.at,
-            who=event.who,
-            kind=event.kind,
-            body=event.body,
-            previous=event.previous,
-        )
-        if event.number != expected or event.previous != previous or event.hash != computed:
-            return expected
-        previous = event.hash
-    return None
-
-
 # ── what the ledger tells ─────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -529,52 +481,3 @@ class PublishedSlice:
     rows: int
     checksum: str
     metrics: Mapping[str, str | None] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Pointer:
-    """Which metadata file of a table is current."""
-
-    table: str
-    location: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class TableCommit:
-    """One table's step as a catalog is asked for it, with what must hold for it to be taken."""
-
-    table: str
-    uuid: str
-    schema_id: int
-    spec_id: int
-    base: int | None
-    """Main's snapshot from which the step starts."""
-    snapshot_id: int | None
-    """Main's snapshot after it."""
-    is_new: bool
-    """Does the step add that snapshot? Else main goes back to it."""
-    sequence: int | None
-    """The number that the new snapshot has among all commits of the table, those to other branches included."""
-    request: str
-    """In the words of the REST protocol: requirements and updates, as JSON."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class PointerSwap:
-    """One table's step from one metadata file to the next, valid only if nobody moved it in between."""
-
-    table: str
-    old_location: str
-    new_location: str
-    snapshot_id: int | None
-    beside: Pointer | None = None
-    """The table that it changes places with: that one takes over the old location."""
-    commit: TableCommit | None = None
-    """The same step for a catalog that takes it by itself: then no location is swapped, and the new one is that of
-    the snapshot's list of manifests."""
-
-    @property
-    def steps(self) -> tuple[tuple[str, str, str], ...]:
-        """(table, from, to) of each name that moves."""
-        own = (self.table, self.old_location, self.new_location)
-        return (own,) if self.beside is None else (own, (self.beside.table, self.beside.location, self.old_location))

@@ -8,12 +8,13 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from itertools import groupby
 
+from retcon.core.chains import RecordedEvent, first_broken_link
 from retcon.core.intents import Intent
 from retcon.core.intervals import Interval
 from retcon.core.leases import Lease
 from retcon.core.plans import Plan, PlannedModel, Request, Role, branch_of
 from retcon.core.projects import env_option
-from retcon.core.runs import RecordedEvent, Run, RunState, RunTable, first_broken_link
+from retcon.core.runs import Run, RunState, RunTable
 from retcon.core.slices import WHOLE, Buckets, Cut, Grain, SliceSet
 from retcon.core.sweeping import Kind, TableRefs, owner_of
 

@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from retcon.core.intents import Intent, Standing, standing_of, tables_by_standing
-from retcon.core.runs import PointerSwap, Published, RolledBack, Run, TableCommit
+from retcon.core.pointers import PointerSwap, TableCommit
+from retcon.core.runs import Published, RolledBack, Run
 from retcon.errors import Conflict, Fault, Refused
 from retcon.flow.context import Context
 from retcon.flow.ports import Clock, Ledger, Tables

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Protocol
 
 from retcon.core.adoption import Adoption, Survey
+from retcon.core.chains import RecordedEvent
 from retcon.core.conflicts import Commit
 from retcon.core.evolution import SchemaChange
 from retcon.core.gates import Unique
@@ -28,14 +29,13 @@ from retcon.core.measures import TableMeasures
 from retcon.core.models import Model
 from retcon.core.overlaps import InTheWay
 from retcon.core.plans import Plan
+from retcon.core.pointers import PointerSwap
 from retcon.core.runs import (
     Consumed,
     Event,
-    PointerSwap,
     Published,
     PublishedSlice,
     Rebuilt,
-    RecordedEvent,
     RecordedSlice,
     RecordedVerdict,
     RecordedWave,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from retcon.core.jobs import PublishRequest
 from retcon.core.plans import PlannedModel, tag_before
@@ -50,8 +49,7 @@ def _swapped(run: Run, seen: Mapping[str, Seen], consumed: tuple[Consumed, ...],
     models = run.plan.models
     context.watch(Progress(step="publish", done=0, total=len(models)))
     swaps = [
-        context.warehouse.prepare_publish(replace(publish_request(run, planned), since=seen[planned.name].since))
-        for planned in models
+        context.warehouse.prepare_publish(_request(run, planned, since=seen[planned.name].since)) for planned in models
     ]
     # What others read of it inside the run isn't for Iceberg to check; what lands after this look fails the swap.
     conflict = conflict_of(run, look(run, context))
@@ -64,7 +62,7 @@ def _swapped(run: Run, seen: Mapping[str, Seen], consumed: tuple[Consumed, ...],
     return run
 
 
-def publish_request(run: Run, planned: PlannedModel) -> PublishRequest:
+def _request(run: Run, planned: PlannedModel, *, since: int | None) -> PublishRequest:
     """One table's share."""
     return PublishRequest(
         run=run.id,
@@ -72,5 +70,5 @@ def publish_request(run: Run, planned: PlannedModel) -> PublishRequest:
         slices=planned.slices,
         branch=run.plan.branch,
         tag=tag_before(run.id),
-        since=run.tables[planned.name].base_snapshot,
+        since=since,
     )

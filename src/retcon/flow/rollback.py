@@ -8,8 +8,9 @@ from datetime import datetime, timedelta
 
 from retcon.core.jobs import PublishRequest, Read, UndoRequest, WaveTarget
 from retcon.core.plans import PlannedModel, tag_before, undo_branch_of
+from retcon.core.pointers import PointerSwap
 from retcon.core.projects import Project
-from retcon.core.runs import Consumed, PointerSwap, RollbackBegan, RolledBack, Run, RunState
+from retcon.core.runs import Consumed, RollbackBegan, RolledBack, Run, RunState
 from retcon.core.slices import SliceSet, Whole
 from retcon.core.tables import TableFacts
 from retcon.core.undoing import Blocked, Undo, Way, copies, way_back

@@ -8,6 +8,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
+from retcon.core.chains import RecordedEvent, first_broken_link
 from retcon.core.gates import Drift, relative_change
 from retcon.core.models import Model
 from retcon.core.plans import tag_before
@@ -17,14 +18,12 @@ from retcon.core.runs import (
     PublishedSlice,
     Rebased,
     Rebuilt,
-    RecordedEvent,
     RecordedSlice,
     RecordedVerdict,
     RecordedWave,
     Run,
     RunState,
     RunTable,
-    first_broken_link,
 )
 from retcon.core.slices import SliceSet
 from retcon.core.suggestions import did_you_mean

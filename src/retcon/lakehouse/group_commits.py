@@ -8,7 +8,7 @@ from typing import Any
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
-from retcon.core.runs import PointerSwap, TableCommit
+from retcon.core.pointers import PointerSwap, TableCommit
 from retcon.errors import Conflict, Fault, Refused
 from retcon.fault_points import FaultPoint
 

@@ -16,7 +16,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from retcon.core.jobs import PublishRequest, UndoRequest
-from retcon.core.runs import Pointer, PointerSwap, Replaced, RunTable
+from retcon.core.pointers import Pointer, PointerSwap
+from retcon.core.runs import Replaced, RunTable
 from retcon.core.slices import Grain, Whole
 from retcon.errors import Conflict, Fault, Refused
 from retcon.fault_points import FaultPoint

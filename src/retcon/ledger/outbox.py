@@ -7,8 +7,10 @@ from datetime import datetime
 
 from sqlalchemy import Connection, delete, insert, select
 
+from retcon.core.chains import event_body
 from retcon.core.intents import Intent, event_of
-from retcon.core.runs import Run, RunState, TableCommit, event_body
+from retcon.core.pointers import TableCommit
+from retcon.core.runs import Run, RunState
 from retcon.errors import Conflict, Refused
 from retcon.ledger.schema import OUTBOX
 

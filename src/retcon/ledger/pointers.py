@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from sqlalchemy import Connection, column, select, table, update
 
-from retcon.core.runs import PointerSwap
+from retcon.core.pointers import PointerSwap
 from retcon.errors import Conflict
 
 # Iceberg's table, schema version V1; its key is (catalog_name, table_namespace, table_name).

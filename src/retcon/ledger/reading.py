@@ -8,13 +8,13 @@ from typing import Any
 from sqlalchemy import Connection, Row, Select, exists, func, select
 
 from retcon.core.adoption import Adoption
+from retcon.core.chains import RecordedEvent
 from retcon.core.gates import Finding, Verdict
 from retcon.core.plans import from_document
 from retcon.core.runs import (
     Consumed,
     PublishedSlice,
     Rebase,
-    RecordedEvent,
     RecordedSlice,
     RecordedVerdict,
     RecordedWave,

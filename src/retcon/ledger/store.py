@@ -13,19 +13,19 @@ from sqlalchemy import Connection, Engine, insert
 from sqlalchemy.exc import DBAPIError
 
 from retcon.core.adoption import Adoption
+from retcon.core.chains import RecordedEvent
 from retcon.core.intents import Intent
 from retcon.core.leases import Driver, Lease, StopRequest
 from retcon.core.overlaps import InTheWay, require_nobody_in_the_way
 from retcon.core.plans import Plan
+from retcon.core.pointers import PointerSwap
 from retcon.core.runs import (
     Consumed,
     Event,
-    PointerSwap,
     Published,
     PublishedSlice,
     PublishRefused,
     Rebuilt,
-    RecordedEvent,
     RecordedSlice,
     RecordedVerdict,
     RecordedWave,
