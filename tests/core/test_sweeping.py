@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from retcon.core.runs import Run, RunState
-from retcon.core.sweeping import OVER, Circumstances, Kind, Leftover, Ref, TableRefs, leftovers, owner_of
+from retcon.core.sweeping import Circumstances, Kind, Leftover, Ref, TableRefs, leftovers, owner_of
 from tests.ledger.examples import FCT, a_plan
 
 NOW = datetime(2026, 2, 20, tzinfo=UTC)
@@ -82,7 +82,7 @@ def test_whatever_the_history_nothing_goes_that_somebody_needs(
         if owner is None:
             assert not is_busy
             continue
-        assert owner.state in OVER
+        assert owner.state.is_over
         can_be_undone = owner.state is RunState.PUBLISHED and NOW - owner.updated < timedelta(days=DAYS)
         assert not can_be_undone or each.kind is Kind.UNDO
     # Once more, nothing is left to do.
@@ -114,7 +114,7 @@ def test_what_a_run_left_is_kept_for_its_retention(state: RunState, days_ago: in
     for name in ("retcon_20260101_m_a", "retcon_before_20260101_m_a"):
         found = fate(name, known)
         assert found.is_dropped is is_dropped
-        assert (found.until is not None) is (not is_dropped and state in OVER)
+        assert (found.until is not None) is (not is_dropped and state.is_over)
 
 
 def test_the_branch_of_an_abandoned_rollback_goes_unless_somebody_works_on_it() -> None:
