@@ -71,9 +71,12 @@ class Trial:
     """What must have come out in the end."""
 
 
-def try_every_crash(begin: Callable[[], Trial], covers: frozenset[str]) -> int:
-    """Die before and after each of these steps, in a first process and in one that recovers; at last let it finish,
-    twice. Gives how often it died.
+def try_every_crash(begin: Callable[[], Trial], covers: frozenset[str], *, apart: bool = False) -> set[Hit]:
+    """Die before and after each of these steps, and again at the next one, while recovering; at last let it finish,
+    twice. Gives where it died.
+
+    Each process dies a step later than the one before, in one situation as long as there is a step left to die at.
+    `apart`, there are two deaths to a situation: a first process that nobody died before, and one that recovers.
     """
     whole = begin()
     with dying(None) as undisturbed:
@@ -84,21 +87,31 @@ def try_every_crash(begin: Callable[[], Trial], covers: frozenset[str]) -> int:
     covered = {at for at, (name, _) in enumerate(hits) if name in covers}
     assert covers == {hits[at][0] for at in covered}, "a step that isn't taken can't be tried"
     # From each hit on, the one after it is the first to come in the recovery.
-    firsts = sorted({at for hit in covered for at in (hit - 1, hit) if at >= 0})
-    return sum(_try_crashes(begin(), [hits[at], *hits[at + 1 : at + 2]]) for at in firsts)
+    ends = [hits[at] for at in sorted({at for hit in covered for at in (hit - 1, hit) if at >= 0})]
+    died: set[Hit] = set()
+    while ends:
+        met = _try_crashes(begin(), ends[: 2 if apart else None])
+        assert met[0] == ends[0], f"{ends[0]} was not come to"
+        died.update(met)
+        # What the recovery didn't come to any more is left for another first process.
+        ends = ends[1:] if apart else [end for end in ends if end not in died]
+    return died
 
 
-def _try_crashes(trial: Trial, ends: list[Hit]) -> int:
+def _try_crashes(trial: Trial, ends: list[Hit]) -> list[Hit]:
+    """Where it died: what a recovery has behind it already is passed by."""
     before = _shown(trial)
     seen: list[list[Rows]] = []
-    died = 0
+    died: list[Hit] = []
     for end in ends:
         with dying(end) as reaper:
             trial.act()
-        died += reaper.is_dead
         trial.shop.close()
         seen.append(_shown(trial))
         require_sound(trial)
+        if not reaper.is_dead:
+            break
+        died.append(end)
     for _ in range(2):
         with dying(None):
             trial.act()

@@ -25,8 +25,6 @@ from tests.crashes import Trial, iceberg, try_every_crash
 from tests.rest_catalogs import iceberg_fixture
 from tests.shops import JDBC, ORDERS, REST, Meddling, Shop
 
-pytestmark = pytest.mark.spark
-
 BOTH = ("mart.orders_usd", "mart.revenue")
 DAY = "2026-01-02"
 FRESH = ORDERS.replace("replay: {wave: 3}\n", "")
@@ -294,13 +292,27 @@ class Scenes:
         return Trial(shop=of, run=plan.id, tables=tables, act=act, check=check)
 
 
+@pytest.mark.spark
 @pytest.mark.parametrize("scene", COVERS)
 def test_whatever_step_a_process_dies_at_the_next_one_goes_on(scene: str, tmp_path: Path) -> None:
+    _die(scene, tmp_path)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("scene", COVERS)
+def test_a_first_process_and_the_one_that_recovers_die_at_each_step(scene: str, tmp_path: Path) -> None:
+    _die(scene, tmp_path, apart=True)
+
+
+def _die(scene: str, folder: Path, *, apart: bool = False) -> None:
     with ExitStack() as stack:
         if "REST" in scene:
-            uri = stack.enter_context(iceberg_fixture(tmp_path, str(tmp_path / "warehouse")))
-            scenes = Scenes(tmp_path, uri, REST)
+            uri = stack.enter_context(iceberg_fixture(folder, str(folder / "warehouse")))
+            scenes = Scenes(folder, uri, REST)
         else:
-            scenes = Scenes(tmp_path)
+            scenes = Scenes(folder)
         begin = getattr(scenes, scene.replace(",", "").replace(" ", "_"))
-        assert try_every_crash(begin, COVERS[scene]) >= 2 * len(COVERS[scene])
+        died = try_every_crash(begin, COVERS[scene], apart=apart)
+        assert {(name, side) for name, side in died if name in COVERS[scene]} == {
+            (name, side) for name in COVERS[scene] for side in ("before", "after")
+        }
