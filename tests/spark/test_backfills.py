@@ -57,14 +57,14 @@ def test_a_published_correction_equals_an_independent_recomputation_and_leaves_t
     assert first_broken_link(any_shop.workspace.ledger.events(run.id)) is None
 
 
-def test_applying_a_published_plan_again_changes_nothing(any_shop: Shop) -> None:
-    any_shop.open_doors()
-    plan = any_shop.plan()
-    any_shop.apply(plan)
-    files, events = any_shop.files("mart.revenue"), len(any_shop.workspace.ledger.events(plan.id))
-    assert any_shop.apply(plan).state is RunState.PUBLISHED
-    assert any_shop.files("mart.revenue") == files
-    assert len(any_shop.workspace.ledger.events(plan.id)) == events
+def test_applying_a_published_plan_again_changes_nothing(shop: Shop) -> None:
+    shop.open_doors()
+    plan = shop.plan()
+    shop.apply(plan)
+    files, events = shop.files("mart.revenue"), len(shop.workspace.ledger.events(plan.id))
+    assert shop.apply(plan).state is RunState.PUBLISHED
+    assert shop.files("mart.revenue") == files
+    assert len(shop.workspace.ledger.events(plan.id)) == events
 
 
 def test_nothing_is_visible_before_the_publish_and_every_table_after_it(any_shop: Shop) -> None:
@@ -79,55 +79,53 @@ def test_nothing_is_visible_before_the_publish_and_every_table_after_it(any_shop
     assert any_shop.production("mart.revenue") == any_shop.rows(RECOMPUTED_REVENUE)
 
 
-def test_an_append_to_another_slice_meanwhile_survives(any_shop: Shop) -> None:
-    any_shop.open_doors()
-    any_shop.backfill()
-    plan = any_shop.plan("mart.orders_usd", start="2026-01-03", end="2026-01-04")
-    any_shop.apply(plan, until=Until.PROVEN)
-    any_shop.sql("INSERT INTO mart.orders_usd VALUES (9999, DATE '2026-01-07', 'USD', 'late', 1.0)")
-    any_shop.apply(plan)
-    assert any_shop.sql("SELECT order_id FROM mart.orders_usd WHERE customer = 'late'") == [(9999,)]
-    assert any_shop.production("mart.revenue") == any_shop.rows(RECOMPUTED_REVENUE)
+def test_an_append_to_another_slice_meanwhile_survives(shop: Shop) -> None:
+    shop.open_doors()
+    shop.backfill()
+    plan = shop.plan("mart.orders_usd", start="2026-01-03", end="2026-01-04")
+    shop.apply(plan, until=Until.PROVEN)
+    shop.sql("INSERT INTO mart.orders_usd VALUES (9999, DATE '2026-01-07', 'USD', 'late', 1.0)")
+    shop.apply(plan)
+    assert shop.sql("SELECT order_id FROM mart.orders_usd WHERE customer = 'late'") == [(9999,)]
+    assert shop.production("mart.revenue") == shop.rows(RECOMPUTED_REVENUE)
 
 
-def test_rolling_back_keeps_what_others_committed_while_the_run_was_staged(any_shop: Shop) -> None:
-    any_shop.open_doors()
-    any_shop.backfill()
-    plan = any_shop.plan("mart.orders_usd", start="2026-01-03", end="2026-01-04")
-    any_shop.apply(plan, until=Until.PROVEN)
-    any_shop.sql("INSERT INTO mart.orders_usd VALUES (9999, DATE '2026-01-07', 'USD', 'late', 1.0)")
-    before = any_shop.production("mart.orders_usd")
-    run = any_shop.apply(plan)
-    assert any_shop.rows(f"SELECT * FROM mart.orders_usd VERSION AS OF 'retcon_before_{run.id}'") == before
-    any_shop.rollback(run)
-    assert any_shop.production("mart.orders_usd") == before
+def test_rolling_back_keeps_what_others_committed_while_the_run_was_staged(shop: Shop) -> None:
+    shop.open_doors()
+    shop.backfill()
+    plan = shop.plan("mart.orders_usd", start="2026-01-03", end="2026-01-04")
+    shop.apply(plan, until=Until.PROVEN)
+    shop.sql("INSERT INTO mart.orders_usd VALUES (9999, DATE '2026-01-07', 'USD', 'late', 1.0)")
+    before = shop.production("mart.orders_usd")
+    run = shop.apply(plan)
+    assert shop.rows(f"SELECT * FROM mart.orders_usd VERSION AS OF 'retcon_before_{run.id}'") == before
+    shop.rollback(run)
+    assert shop.production("mart.orders_usd") == before
 
 
-def test_what_the_run_read_of_its_own_tables_must_be_as_it_was(any_shop: Shop) -> None:
-    any_shop.open_doors()
-    any_shop.edit(
-        "mart.revenue", "mart.orders_usd: {time: order_date}", "mart.orders_usd: {time: order_date, lookback: 2}"
-    )
-    any_shop.edit("mart.revenue", "FROM mart.orders_usd\n", "FROM mart.orders_usd WHERE amount_usd > 0\n")
-    any_shop.backfill("+mart.revenue", allow_missing_source=True)
-    plan = any_shop.plan("mart.orders_usd", start="2026-01-05", end="2026-01-06")
-    any_shop.apply(plan, until=Until.PROVEN)
-    any_shop.sql("INSERT INTO mart.orders_usd VALUES (9999, DATE '2026-01-03', 'USD', 'late', 1.0)")
+def test_what_the_run_read_of_its_own_tables_must_be_as_it_was(shop: Shop) -> None:
+    shop.open_doors()
+    shop.edit("mart.revenue", "mart.orders_usd: {time: order_date}", "mart.orders_usd: {time: order_date, lookback: 2}")
+    shop.edit("mart.revenue", "FROM mart.orders_usd\n", "FROM mart.orders_usd WHERE amount_usd > 0\n")
+    shop.backfill("+mart.revenue", allow_missing_source=True)
+    plan = shop.plan("mart.orders_usd", start="2026-01-05", end="2026-01-06")
+    shop.apply(plan, until=Until.PROVEN)
+    shop.sql("INSERT INTO mart.orders_usd VALUES (9999, DATE '2026-01-03', 'USD', 'late', 1.0)")
     with pytest.raises(Conflict, match=r"mart\.orders_usd: 2026-01-03 "):
-        any_shop.apply(plan, rebase=False)
+        shop.apply(plan, rebase=False)
 
 
-def test_a_commit_into_the_scope_is_named_and_refuses_the_publish(any_shop: Shop) -> None:
-    any_shop.open_doors()
-    any_shop.backfill()
-    plan = any_shop.plan("mart.orders_usd", start="2026-01-03", end="2026-01-04")
-    any_shop.apply(plan, until=Until.PROVEN)
-    any_shop.sql("INSERT INTO mart.orders_usd VALUES (9999, DATE '2026-01-04', 'USD', 'late', 1.0)")
-    before = any_shop.files("mart.orders_usd") | any_shop.files("mart.revenue")
+def test_a_commit_into_the_scope_is_named_and_refuses_the_publish(shop: Shop) -> None:
+    shop.open_doors()
+    shop.backfill()
+    plan = shop.plan("mart.orders_usd", start="2026-01-03", end="2026-01-04")
+    shop.apply(plan, until=Until.PROVEN)
+    shop.sql("INSERT INTO mart.orders_usd VALUES (9999, DATE '2026-01-04', 'USD', 'late', 1.0)")
+    before = shop.files("mart.orders_usd") | shop.files("mart.revenue")
     with pytest.raises(Conflict, match=r"mart\.orders_usd: 2026-01-04 "):
-        any_shop.apply(plan, rebase=False)
-    assert any_shop.files("mart.orders_usd") | any_shop.files("mart.revenue") == before
-    assert any_shop.workspace.ledger.run(plan.id).state is RunState.PROVEN  # type: ignore[union-attr]
+        shop.apply(plan, rebase=False)
+    assert shop.files("mart.orders_usd") | shop.files("mart.revenue") == before
+    assert shop.workspace.ledger.run(plan.id).state is RunState.PROVEN  # type: ignore[union-attr]
 
 
 def test_a_commit_between_preparing_and_swapping_is_seen_before_anything_moves(any_shop: Shop) -> None:
@@ -178,28 +176,28 @@ def test_rolling_back_restores_every_table_and_names_what_read_it(any_shop: Shop
         any_shop.rollback(run)
 
 
-def test_rolling_back_a_first_publish_empties_its_slices_and_keeps_the_table(any_shop: Shop) -> None:
-    any_shop.open_doors()
-    any_shop.rollback(any_shop.backfill())
-    assert not any_shop.production("mart.orders_usd")
-    any_shop.backfill()
-    assert any_shop.production("mart.revenue") == any_shop.rows(RECOMPUTED_REVENUE)
+def test_rolling_back_a_first_publish_empties_its_slices_and_keeps_the_table(shop: Shop) -> None:
+    shop.open_doors()
+    shop.rollback(shop.backfill())
+    assert not shop.production("mart.orders_usd")
+    shop.backfill()
+    assert shop.production("mart.revenue") == shop.rows(RECOMPUTED_REVENUE)
 
 
-def test_a_rollback_is_refused_with_the_list_of_what_landed_later(any_shop: Shop) -> None:
-    any_shop.open_doors()
-    run = any_shop.backfill()
-    any_shop.sql("INSERT INTO mart.revenue VALUES (DATE '2026-01-04', 'ZZZ', 1, 1.0)")
-    before = any_shop.production("mart.orders_usd")
+def test_a_rollback_is_refused_with_the_list_of_what_landed_later(shop: Shop) -> None:
+    shop.open_doors()
+    run = shop.backfill()
+    shop.sql("INSERT INTO mart.revenue VALUES (DATE '2026-01-04', 'ZZZ', 1, 1.0)")
+    before = shop.production("mart.orders_usd")
     with pytest.raises(Conflict, match=r"mart\.revenue: snapshot \d+ \(append\): 2026-01-04"):
-        any_shop.rollback(run)
-    assert any_shop.production("mart.orders_usd") == before
+        shop.rollback(run)
+    assert shop.production("mart.orders_usd") == before
 
 
-def test_the_ledger_keeps_rows_bytes_files_checksums_and_consumption_per_slice(any_shop: Shop) -> None:
-    any_shop.open_doors()
-    run = any_shop.backfill()
-    ledger = any_shop.workspace.ledger
+def test_the_ledger_keeps_rows_bytes_files_checksums_and_consumption_per_slice(shop: Shop) -> None:
+    shop.open_doors()
+    run = shop.backfill()
+    ledger = shop.workspace.ledger
     slices = ledger.slices(run.id)
     assert len(slices) == run.plan.slices == 16
     assert all(s.state is SliceState.DONE and s.rows and s.bytes and s.files and s.checksum for s in slices)

@@ -73,8 +73,7 @@ def kinds(shop: Shop, plan: Plan) -> list[str]:
     return [event.kind for event in shop.workspace.ledger.events(plan.id)]
 
 
-def test_rows_that_a_load_added_meanwhile_are_there_and_only_their_slices_are_staged_anew(any_shop: Shop) -> None:
-    shop = any_shop
+def test_rows_that_a_load_added_meanwhile_are_there_and_only_their_slices_are_staged_anew(shop: Shop) -> None:
     shop.open_doors()
     shop.backfill()
     plan = proven(shop)

@@ -394,8 +394,8 @@ def test_keys_of_a_merged_model_widen_to_whole_slices_and_the_plan_says_why(shop
     )
 
 
-def test_a_table_in_buckets_is_adopted_and_restated_bucket_by_bucket(any_shop: Shop) -> None:
-    shop = in_buckets(any_shop)
+def test_a_table_in_buckets_is_adopted_and_restated_bucket_by_bucket(shop: Shop) -> None:
+    shop = in_buckets(shop)
     shop.sql("CREATE NAMESPACE IF NOT EXISTS mart")
     shop.sql("CREATE TABLE mart.customers (customer STRING, orders BIGINT, amount DECIMAL(22,2)) USING iceberg "
              "PARTITIONED BY (bucket(8, customer))")  # fmt: skip

@@ -125,8 +125,8 @@ def test_what_the_plan_could_not_show_or_iceberg_cannot_do_is_refused_and_the_ta
     assert shop.sql("SELECT max(most) FROM mart.lines") == [(Decimal("128.75"),)]
 
 
-def test_an_adopted_table_with_old_partitions_and_delete_files_is_restated_slice_by_slice(any_shop: Shop) -> None:
-    shop = any_shop.open_doors()
+def test_an_adopted_table_with_old_partitions_and_delete_files_is_restated_slice_by_slice(shop: Shop) -> None:
+    shop = shop.open_doors()
     shop.write("mart.lines", LINES[: LINES.index("columns:")] + "*/\n" + LINES[LINES.index("SELECT") :])
     shop.sql("CREATE NAMESPACE IF NOT EXISTS mart")
     shop.sql(

@@ -6,7 +6,6 @@ import re
 from collections import Counter
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
-from random import Random
 from typing import Any
 
 import pytest
@@ -115,7 +114,7 @@ def cut(every: Grain, source: str, wave: int) -> str:
 
 @pytest.mark.parametrize("every", Grain)
 def test_each_grain_of_each_type_is_cut_staged_measured_and_published(shop: Shop, every: Grain) -> None:
-    """The same table by one wave, by waves of one slice, and slice by slice in any order; in a session far from UTC."""
+    """The same table by one wave, by waves of one slice, and its end first; in a session far from UTC."""
     settings = shop.root / "retcon.yaml"
     settings.write_text(settings.read_text() + "timezone: Europe/Berlin\n")
     shop.remove("mart.orders_usd", "mart.revenue")
@@ -136,10 +135,9 @@ def test_each_grain_of_each_type_is_cut_staged_measured_and_published(shop: Shop
             shop.write(f"mart.{name}_{kind}", cut(every, f"raw.s_{kind}", wave))
     start, end = (edge_text(edge) for edge in slices.hull().edges)
     shop.backfill("mart.waves_*", "mart.single_*", start=start, end=end)
-    in_any_order = list(slices)
-    Random(4).shuffle(in_any_order)
-    for slice in in_any_order:
-        start, end = (edge_text(edge) for edge in SliceSet(every, (slice.ordinal,)).hull().edges)
+    *earlier, last = slices.ordinals
+    for part in ((last,), tuple(earlier)):
+        start, end = (edge_text(edge) for edge in SliceSet(every, part).hull().edges)
         shop.backfill("mart.mixed_TIMESTAMP", start=start, end=end)
     for kind in kinds:
         expected = Counter(every.label(every.ordinal(m.date() if kind == "DATE" else m)) for m in moments)

@@ -62,9 +62,9 @@ def backfill(shop: Shop, model: str, first: int, last: int, **ask: Any) -> Any:
     return shop.backfill(model, start=day_of(first).isoformat(), end=day_of(last).isoformat(), **ask)
 
 
-def test_restating_a_slice_restates_the_later_ones_and_reads_exactly_the_one_before(any_shop: Shop) -> None:
+def test_restating_a_slice_restates_the_later_ones_and_reads_exactly_the_one_before(shop: Shop) -> None:
     random = Random(1)
-    shop = a_bank(any_shop, random)
+    shop = a_bank(shop, random)
     first = backfill(shop, "mart.balance", 0, 3)
     backfill(shop, "mart.balance", 4, 5)
     assert balance(shop) == shop.rows(RECOMPUTED)
