@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
@@ -41,17 +42,21 @@ def waiting_for_disks(_without_waiting_for_disks: None) -> Iterator[None]:
 
 
 @pytest.fixture
-def shop(tmp_path: Path) -> Iterator[Shop]:
-    """A small project on SQLite."""
-    with closing(Shop(tmp_path / "a shöp", SQLITE)) as shop:
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
+    """A small project on SQLite, always in the same place."""
+    place = tmp_path_factory.getbasetemp()
+    with closing(Shop(place / "a shöp", SQLITE, keep=place / "kept")) as shop:
         yield shop
+    shutil.rmtree(shop.root)
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def any_shop(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Shop]:
     """The same small project on each database that a catalog can live in."""
-    uri = SQLITE if request.param == "sqlite" else _new_database(request.getfixturevalue("postgres_url"))
-    with closing(Shop(tmp_path / "a shöp", uri)) as shop:
+    if request.param == "sqlite":
+        yield request.getfixturevalue("shop")
+        return
+    with closing(Shop(tmp_path / "a shöp", _new_database(request.getfixturevalue("postgres_url")))) as shop:
         yield shop
 
 

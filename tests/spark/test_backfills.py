@@ -80,8 +80,7 @@ def test_nothing_is_visible_before_the_publish_and_every_table_after_it(any_shop
 
 
 def test_an_append_to_another_slice_meanwhile_survives(shop: Shop) -> None:
-    shop.open_doors()
-    shop.backfill()
+    shop.open_for_business()
     plan = shop.plan("mart.orders_usd", start="2026-01-03", end="2026-01-04")
     shop.apply(plan, until=Until.PROVEN)
     shop.sql("INSERT INTO mart.orders_usd VALUES (9999, DATE '2026-01-07', 'USD', 'late', 1.0)")
@@ -91,8 +90,7 @@ def test_an_append_to_another_slice_meanwhile_survives(shop: Shop) -> None:
 
 
 def test_rolling_back_keeps_what_others_committed_while_the_run_was_staged(shop: Shop) -> None:
-    shop.open_doors()
-    shop.backfill()
+    shop.open_for_business()
     plan = shop.plan("mart.orders_usd", start="2026-01-03", end="2026-01-04")
     shop.apply(plan, until=Until.PROVEN)
     shop.sql("INSERT INTO mart.orders_usd VALUES (9999, DATE '2026-01-07', 'USD', 'late', 1.0)")
@@ -116,8 +114,7 @@ def test_what_the_run_read_of_its_own_tables_must_be_as_it_was(shop: Shop) -> No
 
 
 def test_a_commit_into_the_scope_is_named_and_refuses_the_publish(shop: Shop) -> None:
-    shop.open_doors()
-    shop.backfill()
+    shop.open_for_business()
     plan = shop.plan("mart.orders_usd", start="2026-01-03", end="2026-01-04")
     shop.apply(plan, until=Until.PROVEN)
     shop.sql("INSERT INTO mart.orders_usd VALUES (9999, DATE '2026-01-04', 'USD', 'late', 1.0)")
@@ -129,8 +126,7 @@ def test_a_commit_into_the_scope_is_named_and_refuses_the_publish(shop: Shop) ->
 
 
 def test_a_commit_between_preparing_and_swapping_is_seen_before_anything_moves(any_shop: Shop) -> None:
-    any_shop.open_doors()
-    any_shop.backfill()
+    any_shop.open_for_business()
     plan = any_shop.plan("mart.orders_usd", start="2026-01-03", end="2026-01-04")
     any_shop.apply(plan, until=Until.PROVEN)
     days = iter(["2026-01-07", "2026-01-04"])
@@ -146,8 +142,7 @@ def test_a_commit_between_preparing_and_swapping_is_seen_before_anything_moves(a
 
 
 def test_a_swap_lost_to_a_harmless_commit_is_tried_again(any_shop: Shop) -> None:
-    any_shop.open_doors()
-    any_shop.backfill()
+    any_shop.open_for_business()
     plan = any_shop.plan("mart.orders_usd", start="2026-01-03", end="2026-01-04")
     any_shop.apply(plan, until=Until.PROVEN)
     days = iter(["2026-01-07"])
@@ -177,16 +172,14 @@ def test_rolling_back_restores_every_table_and_names_what_read_it(any_shop: Shop
 
 
 def test_rolling_back_a_first_publish_empties_its_slices_and_keeps_the_table(shop: Shop) -> None:
-    shop.open_doors()
-    shop.rollback(shop.backfill())
+    shop.rollback(shop.open_for_business())
     assert not shop.production("mart.orders_usd")
     shop.backfill()
     assert shop.production("mart.revenue") == shop.rows(RECOMPUTED_REVENUE)
 
 
 def test_a_rollback_is_refused_with_the_list_of_what_landed_later(shop: Shop) -> None:
-    shop.open_doors()
-    run = shop.backfill()
+    run = shop.open_for_business()
     shop.sql("INSERT INTO mart.revenue VALUES (DATE '2026-01-04', 'ZZZ', 1, 1.0)")
     before = shop.production("mart.orders_usd")
     with pytest.raises(Conflict, match=r"mart\.revenue: snapshot \d+ \(append\): 2026-01-04"):
@@ -195,8 +188,7 @@ def test_a_rollback_is_refused_with_the_list_of_what_landed_later(shop: Shop) ->
 
 
 def test_the_ledger_keeps_rows_bytes_files_checksums_and_consumption_per_slice(shop: Shop) -> None:
-    shop.open_doors()
-    run = shop.backfill()
+    run = shop.open_for_business()
     ledger = shop.workspace.ledger
     slices = ledger.slices(run.id)
     assert len(slices) == run.plan.slices == 16
@@ -215,8 +207,7 @@ def test_the_ledger_keeps_rows_bytes_files_checksums_and_consumption_per_slice(s
 
 
 def test_consumption_says_what_was_read_not_what_came_later(shop: Shop) -> None:
-    shop.open_doors()
-    shop.backfill()
+    shop.open_for_business()
     plan = shop.plan("mart.revenue")
     shop.apply(plan, until=Until.PROVEN)
     shop.edit("mart.orders_usd", "o.amount * r.rate", "o.amount * r.rate * 1.1")

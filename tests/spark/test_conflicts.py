@@ -74,8 +74,7 @@ def kinds(shop: Shop, plan: Plan) -> list[str]:
 
 
 def test_rows_that_a_load_added_meanwhile_are_there_and_only_their_slices_are_staged_anew(shop: Shop) -> None:
-    shop.open_doors()
-    shop.backfill()
+    shop.open_for_business()
     plan = proven(shop)
     tables = shop.workspace.tables
     head = tables.head("mart.orders_usd", plan.branch)

@@ -49,8 +49,7 @@ class Scenes:
         self._numbers = count(1000)
         self._later = timedelta()
         self.shop = Shop(folder / "a shop", uri, catalog)
-        self.shop.open_doors()
-        self.shop.backfill()
+        self.shop.open_for_business()
 
     def a_backfill(self) -> Trial:
         plan = self._restating()

@@ -70,8 +70,7 @@ def test_columns_are_added_widened_and_commented_and_old_slices_read_on(shop: Sh
 
 
 def test_a_column_added_upstream_can_be_read_in_the_same_run_and_its_type_is_sparks(shop: Shop) -> None:
-    shop.open_doors()
-    shop.backfill()
+    shop.open_for_business()
     shop.edit("mart.orders_usd", "AS amount_usd", "AS amount_usd, o.amount")
     shop.edit("mart.revenue", "sum(amount_usd) AS revenue_usd", "sum(amount_usd) AS revenue_usd, max(amount) AS most")
     plan = shop.plan()

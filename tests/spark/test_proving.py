@@ -20,8 +20,7 @@ pytestmark = pytest.mark.spark
 
 
 def test_a_drift_beyond_its_bound_stops_the_run_and_an_override_is_on_record(shop: Shop) -> None:
-    shop.open_doors()
-    shop.backfill()
+    shop.open_for_business()
     before = shop.production("mart.revenue")
     shop.edit("mart.orders_usd", "o.amount * r.rate", "o.amount * r.rate * 2")
     plan = shop.plan("mart.orders_usd", start="2026-01-02", end="2026-01-03")
@@ -186,8 +185,7 @@ def lose_a_file(shop: Shop, branch: str) -> None:
 
 def _refuse(shop: Shop, until: Until, sabotage: Any, message: str) -> None:
     """A run that got so far, and what somebody did then, is refused, and nothing is visible of it."""
-    shop.open_doors()
-    shop.backfill()
+    shop.open_for_business()
     plan = shop.plan("mart.orders_usd", start="2026-01-02", end="2026-01-03")
     shop.apply(plan, until=until)
     sabotage(shop, plan.branch)
@@ -259,8 +257,7 @@ def test_a_rollback_is_never_prepared_over_what_landed_later(shop: Shop) -> None
 
 
 def test_a_rollback_is_possible_until_the_retention_ends(shop: Shop) -> None:
-    shop.open_doors()
-    run = shop.backfill()
+    run = shop.open_for_business()
     shop.now += timedelta(days=14, seconds=1)
     with pytest.raises(Refused, match="could be rolled back until 2026-02-05"):
         shop.rollback(run)

@@ -45,8 +45,7 @@ def expire(table: Any) -> None:
 
 def corrections(shop: Shop) -> tuple[Run, Run]:
     """Published, published again and undone around a later commit."""
-    shop.open_doors()
-    first = shop.backfill()
+    first = shop.open_for_business()
     shop.edit(ORDERS, "o.amount * r.rate", "o.amount * r.rate * 1.1")
     second = shop.backfill(start="2026-01-03", end="2026-01-05")
     shop.sql(f"INSERT INTO {ORDERS} VALUES (900, DATE '2026-01-20', 'USD', 'late', 1)")

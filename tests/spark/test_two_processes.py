@@ -24,8 +24,7 @@ DEADLOCKS = "SELECT deadlocks FROM pg_stat_database WHERE datname = current_data
 def test_two_processes_that_apply_overlapping_runs_at_once_both_publish(postgres_url: str, tmp_path: Path) -> None:
     uri = _new_database(postgres_url)
     with closing(Shop(tmp_path / "a shöp", uri)) as shop:
-        shop.open_doors()
-        shop.backfill()
+        shop.open_for_business()
         shop.sql("UPDATE raw.orders SET amount = amount + 1 WHERE order_date <= DATE '2026-01-06'")
         plans = [shop.plan(start=f"2026-01-0{day}", end=f"2026-01-0{day + 3}", wave=1) for day in (1, 3)]
         for plan in plans:

@@ -25,8 +25,7 @@ class Died(Exception):
 
 def corrected(shop: Shop) -> tuple[Run, Run]:
     """Eight days, and three of them published once more with other amounts."""
-    shop.open_doors()
-    first = shop.backfill()
+    first = shop.open_for_business()
     shop.edit(ORDERS, "o.amount * r.rate", "o.amount * r.rate * 1.1")
     return first, shop.backfill(start="2026-01-03", end="2026-01-05")
 
@@ -36,8 +35,7 @@ def refs(shop: Shop, model: str) -> set[str]:
 
 
 def test_others_commits_stay_while_the_slices_go_back_and_then_the_run_before_goes_too(shop: Shop) -> None:
-    shop.open_doors()
-    first = shop.backfill()
+    first = shop.open_for_business()
     before = {model: shop.production(model) for model in (ORDERS, REVENUE)}
     shop.edit(ORDERS, "o.amount * r.rate", "o.amount * r.rate * 1.1")
     run = shop.backfill(start="2026-01-03", end="2026-01-05")
