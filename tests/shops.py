@@ -85,7 +85,7 @@ class Shop:
     """Orders in two currencies over eight days, their rates, and two models on top."""
 
     def __init__(self, root: Path, uri: str, catalog: str = JDBC, keep: Path | None = None) -> None:
-        """`keep` is where tables are kept for the next shop in this very place: Iceberg's metadata holds whole paths."""
+        """`keep`: where tables are kept for the next shop in this very place; Iceberg's metadata holds whole paths."""
         self.root = root
         self._keep = keep
         root.mkdir(parents=True)
