@@ -36,6 +36,7 @@ from retcon.errors import BadArguments, Problem, ProjectInvalid, Refused
 from retcon.flow.moves import Moves
 from retcon.flow.ports import Homes, Ledger, Sql, Tables
 from retcon.flow.standing import known_tables
+from retcon.flow.worlds import world_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,7 +90,7 @@ class Planner:
         selected = graph.select(ask.select, ask.exclude)
         if not selected:
             raise Refused("no model is left after --exclude", next="`retcon check` lists the models of this project")
-        world = self._world(selected)
+        world = world_of(self._project, self._tables, self._ledger, selected)
         self._require_readable(selected, world)
         asked = self._asked(ask, selected, world)
         hulls = [slices.hull() for _, slices in asked.values() if isinstance(slices.grain, Grain)]
@@ -262,32 +263,6 @@ class Planner:
                 held = self._tables.contents(model.name, time=None, grain=WHOLE, snapshot_id=snapshot)
                 yield from beside_notes(model, model.beside.table, held.of(None), self._project.graph, restated)
 
-    def _world(self, selected: Sequence[str]) -> World:
-        """Facts, contents and published slices of every table that the plan could touch."""
-        graph = self._project.graph
-        reach = set(selected).union(*(graph.descendants(name) for name in selected))
-        models = [graph.models[name] for name in graph.order if name in reach]
-        names = reach | {i.table for model in models for i in model.inputs}
-        names |= {name for model in models for name in model.after}
-        facts = {name: found for name in sorted(names) if (found := self._tables.facts(name)) is not None}
-        wanted: dict[tuple[str, str | None, Cut], None] = {}
-        for model in models:
-            for i in model.inputs:
-                reading = reading_of(i, model.grain, graph, facts.get(i.table))
-                by = i.column(model.grain)
-                wanted[(i.table, None, WHOLE) if reading is None else (i.table, by, reading.resolution)] = None
-        contents = {
-            (table, time, cut): self._tables.contents(table, time=time, grain=cut, snapshot_id=facts[table].snapshot_id)
-            for table, time, cut in wanted
-            if table in facts
-        }
-        published = {
-            name: self._published(graph.models[name], facts[name].snapshot_id, contents)
-            for name in graph.models
-            if name in facts
-        }
-        return World(facts=facts, contents=contents, published=published, sources=self._project.settings.sources)
-
     def _past(self, scope: Scope, world: World, now: datetime) -> dict[tuple[str, str | None, Cut, int], TableContents]:
         """What tables held when the slices ended that read them so."""
         graph = self._project.graph
@@ -300,20 +275,6 @@ class Planner:
                 time, cut = (None, WHOLE) if reading is None else (i.time, reading.resolution)
                 wanted |= {(i.table, time, cut, v.snapshot_id): None for v in versions_of(model, i, slices, facts, now)}
         return {key: self._tables.contents(key[0], time=key[1], grain=key[2], snapshot_id=key[3]) for key in wanted}
-
-    def _published(
-        self, model: Model, snapshot_id: int | None, contents: Mapping[tuple[str, str | None, Cut], TableContents]
-    ) -> SliceSet:
-        """The slices that production shows: those with rows, and those that were published empty."""
-        if snapshot_id is None:
-            return SliceSet(model.grain)
-        by = model.slicing.by
-        held = contents.get((model.name, by, model.grain)) or self._tables.contents(
-            model.name, time=by, grain=model.grain, snapshot_id=snapshot_id
-        )
-        # What was published with rows and has none now is missing, whatever the ledger says.
-        empty = (label for label, slice in self._ledger.published_slices(model.name).items() if not slice.rows)
-        return held.present | SliceSet.labelled(model.grain, empty)
 
     def _require_readable(self, planned: Sequence[str], world: World) -> dict[str, tuple[SchemaChange, ...]]:
         """What these models, in running order, read is there; how the columns of their own tables change."""
