@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from retcon.flow.context import Context
     from retcon.flow.doctor import Doctor
     from retcon.flow.driving import Caller
+    from retcon.flow.load import Loader
     from retcon.flow.plan import Planner
     from retcon.flow.ports import GroupCommits, Warehouse
     from retcon.flow.tell import Teller
@@ -146,6 +147,12 @@ class Workspace:
         from retcon.flow.plan import Planner
 
         return Planner(self.project, self.tables, self.ledger, _SqlText(), self._homes)
+
+    @property
+    def loader(self) -> Loader:
+        from retcon.flow.load import Loader
+
+        return Loader(self.project, self.tables, self.ledger, self.planner)
 
     def _homes(self, job: Job, there: Read) -> SliceSet:
         """Starts Spark, for plans that have to look at rows."""

@@ -24,6 +24,7 @@ from retcon.core.troubles import Trouble
 from retcon.errors import ProjectInvalid, RetconError
 from retcon.flow.adopt import Adopted
 from retcon.flow.doctor import Checkup
+from retcon.flow.load import Due
 from retcon.flow.rollback import Undone
 from retcon.flow.sweep import Swept
 from retcon.flow.tell import (
@@ -115,6 +116,27 @@ def _input(i: Input) -> Json:
 def _reach(reach: Reach) -> int | str:
     """A number of slices, or a time in words."""
     return reach if isinstance(reach, int) else reach_text(reach)
+
+
+def load_result(due: Due, runs: Sequence[Run]) -> Json:
+    """What was found, and the runs that loaded it."""
+    return {
+        "runs": [_run(run) for run in runs],
+        "models": [
+            {
+                "model": found.model,
+                "stale": found.stale.text,
+                "slices": len(found.stale),
+                "because_of": {name: slices.text for name, slices in found.why.items()},
+                "held": found.held.text,
+                "late": found.late.text,
+                "waiting": {table: slices.text for table, slices in found.waiting.items()},
+                "unseen": list(found.unseen),
+            }
+            for found in due.found
+        ],
+        "left": due.left,
+    }
 
 
 def rendering_result(rendering: Rendering) -> Json:

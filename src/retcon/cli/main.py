@@ -25,6 +25,7 @@ COMMANDS = (
     "render",
     "plan",
     "apply",
+    "load",
     "diff",
     "rollback",
     "pause",

@@ -14,8 +14,8 @@ from retcon.core.keys import Keys, is_value_of
 from retcon.core.models import Model, Strategy
 from retcon.core.notes import beside_notes, carried_notes, keys_notes, moved_notes, notes_of, widened_notes
 from retcon.core.overlaps import overlap_notes, require_nobody_in_the_way
-from retcon.core.planning import Scope, World, narrowed_to, plan_id, plan_model, require_inputs, spread
-from retcon.core.plans import Beside, Plan, PlannedModel, Request, beside_of
+from retcon.core.planning import LeaveAlone, Scope, World, narrowed_to, plan_id, plan_model, require_inputs, spread
+from retcon.core.plans import Beside, Load, Plan, PlannedModel, Request, beside_of
 from retcon.core.projects import Project
 from retcon.core.ranges import asked_or_default, held_by_inputs, since_start
 from retcon.core.readings import reading_of, require_hours_told
@@ -61,6 +61,11 @@ class Ask:
     """Plan though another run is under way over the same slices."""
     dry_run: bool = False
     """Only to be looked at: what is in its way is noted, not refused."""
+    found: Mapping[str, SliceSet] | None = None
+    """The slices of each model, where they were found; None: dates were asked for, or nothing but the models."""
+    leave_alone: LeaveAlone = lambda model, _: SliceSet(model.grain)
+    """What readers of the scope aren't restated in."""
+    load: Load | None = None
 
 
 class Planner:
@@ -87,7 +92,11 @@ class Planner:
             raise BadArguments("a plan needs a reason", next='pass --reason "why history is rewritten"')
         if not graph.models:
             raise Refused("the project has no models", next="write one into models/<namespace>/<table>.sql")
-        selected = graph.select(ask.select, ask.exclude)
+        selected = (
+            graph.select(ask.select, ask.exclude)
+            if ask.found is None
+            else tuple(n for n in graph.order if n in ask.found)
+        )
         if not selected:
             raise Refused("no model is left after --exclude", next="`retcon check` lists the models of this project")
         world = world_of(self._project, self._tables, self._ledger, selected)
@@ -154,6 +163,7 @@ class Planner:
                 *notes_of(models, graph, interval, world),
             ),
             keys=ask.keys,
+            load=ask.load,
         )
 
     def _scope(
@@ -174,6 +184,7 @@ class Planner:
                 downstream=ask.downstream,
                 exclude=exclude,
                 held=held,
+                leave_alone=ask.leave_alone,
                 leave=moves.leave,
             )
 
@@ -233,6 +244,8 @@ class Planner:
 
     def _asked(self, ask: Ask, selected: Sequence[str], world: World) -> dict[str, tuple[Interval | None, SliceSet]]:
         """The range and slices of each model; where a date is left out, each model's own history decides."""
+        if ask.found is not None:
+            return {name: (None, ask.found[name]) for name in selected}
         graph = self._project.graph
         asked: dict[str, tuple[Interval | None, SliceSet]] = {}
         seen = world

@@ -210,6 +210,36 @@ def _newest_slices(model: str) -> Select[Any]:
     return select(standing).where(standing.c.newness == 1).order_by(standing.c.slice)
 
 
+def standing_consumption(connection: Connection, model: str) -> dict[str, dict[str, str]]:
+    """Per slice of a model, what its newest publish that stands was computed from: content by input."""
+    newest = _newest_slices(model).subquery()
+    query = select(CONSUMPTION.c.slice, CONSUMPTION.c.input, CONSUMPTION.c.content).join(
+        newest, (CONSUMPTION.c.run_id == newest.c.run_id) & (CONSUMPTION.c.slice == newest.c.slice)
+    )
+    found: dict[str, dict[str, str]] = {}
+    for slice, input, content in connection.execute(query.where(CONSUMPTION.c.model == model)):
+        found.setdefault(slice, {})[input] = content
+    return found
+
+
+def standing_runs(connection: Connection, model: str) -> dict[str, str]:
+    """Per slice of a model, the run of its newest publish that stands."""
+    return {row.slice: row.run_id for row in connection.execute(_newest_slices(model))}
+
+
+def held_slices(connection: Connection, model: str) -> frozenset[str]:
+    """Slices whose newest publish was undone: left alone until a new plan."""
+    newness = func.row_number().over(partition_by=SLICES.c.slice, order_by=RUNS.c.publish_order.desc())
+    ever = (
+        select(SLICES.c.slice, RUNS.c.state, newness.label("newness"))
+        .join(RUNS, RUNS.c.id == SLICES.c.run_id)
+        .where(SLICES.c.model == model, RUNS.c.publish_order.is_not(None))
+        .subquery()
+    )
+    query = select(ever.c.slice).where(ever.c.newness == 1, ever.c.state == RunState.ROLLED_BACK)
+    return frozenset(connection.scalars(query))
+
+
 def last_published(connection: Connection, models: Sequence[str]) -> dict[str, Run]:
     """Per model, the run of its newest publish that stands."""
     newest = connection.execute(
