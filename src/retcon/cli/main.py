@@ -33,6 +33,7 @@ COMMANDS = (
     "sweep",
     "adopt",
     "doctor",
+    "watermarks",
     "status",
     "history",
     "show",

@@ -34,6 +34,70 @@ class Found:
     """Tables whose changes can't be seen."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Stale:
+    """What of a model isn't what would be computed now."""
+
+    model: str
+    compared: SliceSet
+    """Everything that is published, or could be."""
+    by_input: Mapping[str, SliceSet]
+    """Computed from other content of an input than it has now."""
+    by_code: SliceSet
+    """Computed by other code, or with other settings."""
+    missing: SliceSet
+    """Never built, though the inputs hold it."""
+    unknown: SliceSet
+    """There before retcon wrote it: nobody knows what it was computed from."""
+    unseen: tuple[str, ...] = ()
+
+    def within(self, slices: SliceSet) -> Stale:
+        """The same of these slices only."""
+        return replace(
+            self,
+            compared=self.compared & slices,
+            by_input={name: some & slices for name, some in self.by_input.items() if some & slices},
+            by_code=self.by_code & slices,
+            missing=self.missing & slices,
+            unknown=self.unknown & slices,
+        )
+
+    @property
+    def slices(self) -> SliceSet:
+        found = self.by_code | self.missing
+        for slices in self.by_input.values():
+            found |= slices
+        return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class InputReason:
+    """What became of an input since a slice was computed from it."""
+
+    input: str
+    table: str
+    is_stale: bool
+    text: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reasons:
+    """Whether a slice is stale, and why."""
+
+    model: str
+    slice: str
+    run: str | None
+    """The publish of it that stands."""
+    code: str
+    is_stale_by_code: bool
+    is_held: bool
+    inputs: tuple[InputReason, ...]
+
+    @property
+    def is_stale(self) -> bool:
+        return self.run is None or self.is_stale_by_code or any(each.is_stale for each in self.inputs)
+
+
 def is_followed(i: Input) -> bool:
     """Does a change of this input make slices stale, for a load? What a slice's past was stays what it was."""
     return i.on_change is OnChange.RESTATE and not i.is_own and not i.at_slice_end

@@ -57,6 +57,8 @@ class Request:
     """Where it publishes; None: production."""
     force: bool = False
     """Though another run is under way over the same slices."""
+    changed: bool = False
+    """Only what differs from what would be computed now."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -280,6 +282,7 @@ def to_document(plan: Plan) -> Document:
             "refreshes": plan.request.refreshes,
             "environment": plan.request.environment,
             **({"force": True} if plan.request.force else {}),
+            **({"changed": True} if plan.request.changed else {}),
         },
         "interval": {
             "start": None if plan.interval is None else _stamp(plan.interval.start),
@@ -389,6 +392,7 @@ def request_from(document: Mapping[str, Any]) -> Request:
         refreshes=document.get("refreshes"),
         environment=document.get("environment"),  # plans of before there were environments don't say
         force=document.get("force", False),
+        changed=document.get("changed", False),
     )
 
 

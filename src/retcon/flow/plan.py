@@ -66,6 +66,10 @@ class Ask:
     leave_alone: LeaveAlone = lambda model, _: SliceSet(model.grain)
     """What readers of the scope aren't restated in."""
     load: Load | None = None
+    changed: bool = False
+    """What was found is what differs, within the dates that were asked for."""
+    notes: tuple[str, ...] = ()
+    """What is to be said of how the scope was found."""
 
 
 class Planner:
@@ -146,6 +150,7 @@ class Planner:
                 refreshes=ask.refreshes,
                 environment=self._project.environment,
                 force=ask.force,
+                changed=ask.changed,
             ),
             interval=interval,
             timezone=self._project.settings.timezone,
@@ -155,6 +160,7 @@ class Planner:
             params=self._project.settings.params,
             limits=asdict(limits),
             notes=(
+                *ask.notes,
                 *widened_notes(ranges),
                 *carried_notes(scope),
                 *moved_notes(models, graph, moves.unknown),
@@ -262,6 +268,10 @@ class Planner:
     def _edges(self, ask: Ask, ranges: Sequence[Interval]) -> tuple[str | None, str | None]:
         """What was asked for, in words that ask for it again; where nothing was said, what it came to."""
         around = _around(ranges)
+        if around is None and ask.changed:
+            return (None if ask.start is None else edge_text(ask.start)), (
+                None if ask.end is None else edge_text(ask.end)
+            )
         if around is None:
             return None, None
         start, end = around.edges

@@ -158,17 +158,7 @@ def consumption(connection: Connection, run_id: str) -> list[Consumed]:
     """What a run's published slices were computed from."""
     columns = CONSUMPTION.c
     query = select(CONSUMPTION).where(columns.run_id == run_id).order_by(columns.model, columns.slice, columns.input)
-    return [
-        Consumed(
-            model=row.model,
-            slice=row.slice,
-            input=row.input,
-            table=row.input_table,
-            snapshot_id=row.snapshot_id,
-            content=row.content,
-        )
-        for row in connection.execute(query)
-    ]
+    return [_consumed(row) for row in connection.execute(query)]
 
 
 def published_slices(connection: Connection, model: str) -> dict[str, PublishedSlice]:
@@ -210,15 +200,15 @@ def _newest_slices(model: str) -> Select[Any]:
     return select(standing).where(standing.c.newness == 1).order_by(standing.c.slice)
 
 
-def standing_consumption(connection: Connection, model: str) -> dict[str, dict[str, str]]:
-    """Per slice of a model, what its newest publish that stands was computed from: content by input."""
+def standing_consumption(connection: Connection, model: str) -> dict[str, dict[str, Consumed]]:
+    """Per slice of a model, what its newest publish that stands was computed from, by input."""
     newest = _newest_slices(model).subquery()
-    query = select(CONSUMPTION.c.slice, CONSUMPTION.c.input, CONSUMPTION.c.content).join(
+    query = select(CONSUMPTION).join(
         newest, (CONSUMPTION.c.run_id == newest.c.run_id) & (CONSUMPTION.c.slice == newest.c.slice)
     )
-    found: dict[str, dict[str, str]] = {}
-    for slice, input, content in connection.execute(query.where(CONSUMPTION.c.model == model)):
-        found.setdefault(slice, {})[input] = content
+    found: dict[str, dict[str, Consumed]] = {}
+    for row in connection.execute(query.where(CONSUMPTION.c.model == model)):
+        found.setdefault(row.slice, {})[row.input] = _consumed(row)
     return found
 
 
@@ -268,6 +258,17 @@ def adoptions(connection: Connection) -> dict[str, Adoption]:
         )
         for row in connection.execute(select(ADOPTIONS).order_by(ADOPTIONS.c.at))
     }
+
+
+def _consumed(row: Row[Any]) -> Consumed:
+    return Consumed(
+        model=row.model,
+        slice=row.slice,
+        input=row.input,
+        table=row.input_table,
+        snapshot_id=row.snapshot_id,
+        content=row.content,
+    )
 
 
 def _one(connection: Connection, query: Select[Any]) -> Run | None:

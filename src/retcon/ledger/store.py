@@ -140,8 +140,8 @@ class SqlLedger:
         """Per model, the run of its newest publish that stands."""
         return self._read(lambda connection: reading.last_published(connection, models), otherwise={})
 
-    def standing_consumption(self, model: str) -> dict[str, dict[str, str]]:
-        """Per slice of a model, what its newest publish that stands was computed from: content by input."""
+    def standing_consumption(self, model: str) -> dict[str, dict[str, Consumed]]:
+        """Per slice of a model, what its newest publish that stands was computed from, by input."""
         return self._read(lambda connection: reading.standing_consumption(connection, model), otherwise={})
 
     def standing_runs(self, model: str) -> dict[str, str]:
