@@ -59,7 +59,7 @@ class Lake:
     def close(self) -> None:
         """Hang up: a server's connections don't end with whoever held them."""
         for catalog in (self._catalog, self.metadata._opened):
-            if catalog is not None:
+            if isinstance(catalog, SqlCatalog):
                 catalog.engine.dispose()
 
     # ── writing ───────────────────────────────────────────────────────────────────────────────────────────────────

@@ -38,7 +38,7 @@ def use(monkeypatch: pytest.MonkeyPatch) -> Callable[[Resolver], Resolver]:
         monkeypatch.setattr(jars, "_run_resolver", resolver)
         return resolver
 
-    monkeypatch.setattr(jars.time, "sleep", lambda _: None)
+    monkeypatch.setattr("retcon.lakehouse.jars.time.sleep", lambda _: None)
     return patch
 
 
@@ -106,8 +106,8 @@ def test_a_resolver_that_hangs_is_a_fault_and_nothing_is_left(tmp_path: Path, mo
     def hang(command: list[str], **_: object) -> None:
         raise subprocess.TimeoutExpired(command, 900)
 
-    monkeypatch.setattr(jars.time, "sleep", lambda _: None)
-    monkeypatch.setattr(jars.subprocess, "run", hang)
+    monkeypatch.setattr("retcon.lakehouse.jars.time.sleep", lambda _: None)
+    monkeypatch.setattr("retcon.lakehouse.jars.subprocess.run", hang)
     with pytest.raises(Fault, match="could not be fetched") as fault:
         kept_jars({"RETCON_CACHE": str(tmp_path)})
     assert "900 seconds" in fault.value.message

@@ -63,9 +63,9 @@ def test_of_eight_processes_each_run_is_published_once_or_refused_with_a_reason(
     assert set(runs) == set(published), "whoever is refused leaves nothing"
     for each in told:
         assert all(each.refused.values())
-        for run in set(each.refused) - set(published):
-            assert run.startswith("overlapping")
-            assert "is under way" in each.refused[run]
+        for refused in set(each.refused) - set(published):
+            assert refused.startswith("overlapping")
+            assert "is under way" in each.refused[refused]
     for run_id, run in runs.items():
         events = ledger.events(run_id)
         assert first_broken_link(events) is None

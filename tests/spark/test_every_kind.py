@@ -28,6 +28,7 @@ from retcon.core.runs import Run, RunState, WaveStaged
 from retcon.core.slices import Grain, SliceSet
 from retcon.errors import ProjectInvalid, Refused
 from retcon.flow import stage
+from retcon.flow.context import Context
 from tests.conftest import SQLITE
 from tests.kinds import FAMILIES, Kind, Layer, a_kind, some_homes, some_nulls, some_rows, within
 from tests.shops import Meddling, Shop
@@ -193,16 +194,19 @@ class Project(Shop):
     @contextmanager
     def in_any_order(self) -> Iterator[None]:
         """Waves out of order, but those that go by time."""
-        in_order = stage._waves
+        in_order = stage._missing
 
-        def shuffled(run: Run) -> list[tuple[PlannedModel, int, SliceSet]]:
-            waves = in_order(run)
-            mixed = [wave for wave in waves if wave[0].order is not Order.SEQUENTIAL]
-            self.random.shuffle(mixed)
-            return [*mixed, *(wave for wave in waves if wave[0].order is Order.SEQUENTIAL)]
+        def shuffled(run: Run, context: Context) -> dict[str, list[tuple[int, SliceSet]]]:
+            missing = in_order(run, context)
+            return {
+                planned.name: missing[planned.name]
+                if planned.order is Order.SEQUENTIAL
+                else self.random.sample(missing[planned.name], len(missing[planned.name]))
+                for planned in run.plan.models
+            }
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(stage, "_waves", shuffled)
+            patch.setattr(stage, "_missing", shuffled)
             yield
 
     # ── what it must hold ─────────────────────────────────────────────────────────────────────────────────────────

@@ -20,7 +20,7 @@ MODELS = ("mart.orders_usd", "mart.revenue")
 DEADLOCKS = "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()"
 
 
-@pytest.mark.spark
+@pytest.mark.soak
 def test_two_processes_that_apply_overlapping_runs_at_once_both_publish(postgres_url: str, tmp_path: Path) -> None:
     uri = _new_database(postgres_url)
     with closing(Shop(tmp_path / "a shöp", uri)) as shop:
