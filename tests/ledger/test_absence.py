@@ -60,7 +60,8 @@ def test_a_prepared_ledger_exists_and_answers_every_question_with_nothing(ledger
 
 def test_questions_cover_every_way_of_reading() -> None:
     writing = {"prepare", "bring_up_to_date", "adopt", "open_run", "record", "publish", "roll_back", "close",
-               "take_lease", "renew_lease", "ask_to_stop", "intend", "withdraw", "rebuild", "move_watermarks"}  # fmt: skip
+               "take_lease", "renew_lease", "ask_to_stop", "intend", "withdraw", "rebuild",
+               "move_watermarks"}  # fmt: skip
     assert {name for name in vars(SqlLedger) if not name.startswith("_")} - writing == set(QUESTIONS)
 
 

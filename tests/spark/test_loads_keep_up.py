@@ -76,13 +76,13 @@ class History:
         table = "raw.orders" if step.number % 2 else "mart.orders_usd"
         self.shop.sql(f"CALL lake.system.rewrite_data_files(table => '{table}', options => map('rewrite-all', 'true'))")
 
-    def expire(self, step: Step) -> None:
+    def expire(self, _: Step) -> None:
         self.shop.sql("CALL lake.system.expire_snapshots(table => 'raw.orders', retain_last => 1, "
                       "older_than => TIMESTAMP '2100-01-01 00:00:00')")  # fmt: skip
 
     # ── what people do ────────────────────────────────────────────────────────────────────────────────────────────
 
-    def load(self, step: Step) -> None:
+    def load(self, _: Step) -> None:
         self.shop.close()
         unfinished = self.shop.workspace.loader.unfinished(tuple(MODELS))
         if unfinished is not None:
@@ -104,13 +104,13 @@ class History:
         last = min(step.day + step.number % 3, 8)
         self.shop.backfill(start=f"2026-01-0{step.day}", end=f"2026-01-0{last}")
 
-    def roll_back(self, step: Step) -> None:
+    def roll_back(self, _: Step) -> None:
         self.finish()
         newest = next((run for run in self.shop.workspace.ledger.runs() if run.state is RunState.PUBLISHED), None)
         if newest is not None and len(self.shop.workspace.ledger.runs()) > 1:
             self.shop.rollback(newest)
 
-    def reset(self, step: Step) -> None:
+    def reset(self, _: Step) -> None:
         ledger = self.shop.workspace.ledger
         movements = ledger.movements()
         steps = [Advance(mark=w.mark, after=movements[key]) for key, w in ledger.watermarks().items()]

@@ -11,9 +11,11 @@ from retcon.cli.arguments import Environment, Json, ProjectFolder, Select
 from retcon.cli.json_output import load_result
 from retcon.cli.terminals import Terminal, terminal_of, zone_of
 from retcon.cli.views.loads import found_view, load_view
+from retcon.core.plans import Plan
 from retcon.core.runs import Run
 from retcon.errors import Refused
 from retcon.flow.apply import apply, open_run
+from retcon.flow.cancel import stop_and_cancel
 from retcon.flow.load import Due
 from retcon.flow.plan import Ask
 from retcon.wiring import Workspace, new_suffix
@@ -58,16 +60,18 @@ def load(
     workspace.ledger.bring_up_to_date()
     runs: list[Run] = []
     unfinished = workspace.loader.unfinished(names)
-    if unfinished is not None:
+    if unfinished is not None and not unfinished.tables:
+        # Nothing of it is staged: what changed since is found along with it.
+        stop_and_cancel(unfinished, "found anew", workspace.caller(terminal.say), workspace.tables)
+    elif unfinished is not None:
         terminal.say(f"going on with {unfinished.id}, which isn't over")
-        runs.append(_run(unfinished, workspace, terminal, max_active))
+        runs.append(_run(_opened(unfinished.plan, workspace), workspace, terminal, max_active))
     due = _due(names, workspace)
     while due.plan is not None:
-        first = due
-        runs.append(_run(_opened(due, workspace), workspace, terminal, max_active))
-        if not first.left:
+        runs.append(_run(_opened(due.plan, workspace), workspace, terminal, max_active))
+        if not due.left:
             break
-        terminal.say(f"{first.left:,} more slices to be loaded")
+        terminal.say(f"{due.left:,} more slices to be loaded")
         due = _due(names, workspace)
     else:
         workspace.loader.advance(due.advances, workspace.clock(), workspace.who)
@@ -88,11 +92,10 @@ def _due(names: tuple[str, ...], workspace: Workspace) -> Due:
     return workspace.loader.due(names, ask)
 
 
-def _opened(due: Due, workspace: Workspace) -> Run:
-    assert due.plan is not None
+def _opened(plan: Plan, workspace: Workspace) -> Run:
     w, models = workspace, workspace.project.graph.models
-    w.import_code(models[planned.name] for planned in due.plan.models)
-    return open_run(due.plan, w.project, w.ledger, w.tables, w.clock, w.who)
+    w.import_code(models[planned.name] for planned in plan.models if planned.name in models)
+    return open_run(plan, w.project, w.ledger, w.tables, w.clock, w.who)
 
 
 def _run(run: Run, workspace: Workspace, terminal: Terminal, max_active: int) -> Run:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
@@ -18,6 +19,7 @@ from retcon.cli.views.plans import plan_view
 from retcon.core.intervals import Edge, parse_edge
 from retcon.core.keys import Keys
 from retcon.core.plans import Plan
+from retcon.core.slices import SliceSet
 from retcon.errors import BadArguments
 from retcon.flow.plan import Ask
 from retcon.project.key_files import Gathered
@@ -207,7 +209,15 @@ def _ask_again(refresh: str, wish: _Wish, workspace: Workspace) -> Ask:
         wave=wish.wave or old.request.wave,
         refreshes=old.id,
         changed=old.request.changed,
+        found=_found_again(old.request.found, workspace),
     )
+
+
+def _found_again(found: Mapping[str, str], workspace: Workspace) -> dict[str, SliceSet] | None:
+    """The slices that a load had found, to be planned as they are."""
+    graph = workspace.project.graph
+    models = {graph.model(name).name: text for name, text in found.items()}
+    return {name: SliceSet.parse(graph.models[name].grain, text) for name, text in models.items()} or None
 
 
 def with_command(made: Plan, *, keys: str | None = None, keys_from: str | None = None) -> Plan:

@@ -59,6 +59,8 @@ class Request:
     """Though another run is under way over the same slices."""
     changed: bool = False
     """Only what differs from what would be computed now."""
+    found: Mapping[str, str] = field(default_factory=dict)
+    """Of a load: by model as production calls it, the slices that were found."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -283,6 +285,7 @@ def to_document(plan: Plan) -> Document:
             "environment": plan.request.environment,
             **({"force": True} if plan.request.force else {}),
             **({"changed": True} if plan.request.changed else {}),
+            **({"found": dict(plan.request.found)} if plan.request.found else {}),
         },
         "interval": {
             "start": None if plan.interval is None else _stamp(plan.interval.start),
@@ -393,6 +396,7 @@ def request_from(document: Mapping[str, Any]) -> Request:
         environment=document.get("environment"),  # plans of before there were environments don't say
         force=document.get("force", False),
         changed=document.get("changed", False),
+        found=document.get("found", {}),
     )
 
 

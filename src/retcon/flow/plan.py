@@ -151,6 +151,7 @@ class Planner:
                 environment=self._project.environment,
                 force=ask.force,
                 changed=ask.changed,
+                found={name.removeprefix(graph.prefix): asked[name][1].text for name in selected} if ask.load else {},
             ),
             interval=interval,
             timezone=self._project.settings.timezone,
