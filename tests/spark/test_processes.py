@@ -129,11 +129,11 @@ def test_a_run_is_paused_and_then_cancelled_from_another_terminal(shop: Shop) ->
     assert shop.sql("SHOW TABLES IN mart") == [], "neither a branch nor the table that was made for it is left"
 
 
-def test_the_demo_repairs_every_day_and_leaves_a_working_project(
+def test_the_demo_repairs_ninety_days_and_leaves_a_working_project(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with chdir(tmp_path):
-        assert run(["demo", "--orders", "20", "--days", "20"]) == 0, capsys.readouterr().err
+        assert run(["demo", "--orders", "20"]) == 0, capsys.readouterr().err
     out = capsys.readouterr().out
     for shown in ("$ retcon plan", "$ retcon apply", "$ retcon diff", "$ retcon rollback", "$ retcon status"):
         assert shown in out

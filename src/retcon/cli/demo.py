@@ -43,7 +43,6 @@ def demo(
     context: typer.Context,
     folder: Annotated[Path | None, typer.Argument(metavar="[DIR]", hidden=True)] = None,
     orders: Annotated[int, typer.Option("--orders", min=1, metavar="N", help="Orders a day, about.")] = _ORDERS_A_DAY,
-    days: Annotated[int, typer.Option("--days", min=14, metavar="N", help="Days of history.")] = _DAYS,
 ) -> None:
     """Watch 90 days of wrong revenue being repaired.
 
@@ -57,7 +56,7 @@ def demo(
     """
     terminal = terminal_of(context, as_json=False)
     target = (folder or _free_folder(Path("shop-demo"))).absolute()
-    _Demo(terminal, target, days).play(orders)
+    _Demo(terminal, target).play(orders)
 
 
 def _free_folder(wanted: Path) -> Path:
@@ -69,9 +68,8 @@ def _free_folder(wanted: Path) -> Path:
 class _Demo:
     """The story, step by step."""
 
-    def __init__(self, terminal: Terminal, root: Path, days: int) -> None:
+    def __init__(self, terminal: Terminal, root: Path) -> None:
         self._terminal = terminal
-        self._days = days
         self._root = root
         self._number = 0
         self._shown = os.path.relpath(root)
@@ -82,7 +80,7 @@ class _Demo:
         self._title("A shop, and its revenue in dollars")
         self._say(f"A new project in {self._shown}: orders in eight currencies, two years of rates.")
         write_project(self._root, "demo")
-        samples = write_samples(self._root, days=self._days, orders_a_day=orders)
+        samples = write_samples(self._root, days=_DAYS, orders_a_day=orders)
         self._say(f"raw.orders has {samples.orders:,} rows, {samples.first} to {samples.last}.")
         with chdir(self._root):
             fixed = Path(_MODEL).read_text()
@@ -102,7 +100,7 @@ class _Demo:
             self._command("apply", plan)
 
     def _mend(self, fixed: str) -> None:
-        self._title(f"{self._days} days later, somebody compares with the bank")
+        self._title("90 days later, somebody compares with the bank")
         buggy = Path(_MODEL).read_text()
         Path(_MODEL).write_text(fixed)
         self._say(f"The mended join, in {_MODEL}:")
