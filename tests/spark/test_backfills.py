@@ -67,16 +67,16 @@ def test_applying_a_published_plan_again_changes_nothing(shop: Shop) -> None:
     assert len(shop.workspace.ledger.events(plan.id)) == events
 
 
-def test_nothing_is_visible_before_the_publish_and_every_table_after_it(any_shop: Shop) -> None:
-    any_shop.open_doors()
-    plan = any_shop.plan()
-    assert any_shop.apply(plan, until=Until.STAGED).state is RunState.STAGED
-    assert not any_shop.production("mart.orders_usd")
-    assert any_shop.apply(plan, until=Until.PROVEN).state is RunState.PROVEN
-    assert not any_shop.production("mart.revenue")
-    any_shop.apply(plan)
-    assert any_shop.production("mart.orders_usd") == any_shop.rows(RECOMPUTED_ORDERS)
-    assert any_shop.production("mart.revenue") == any_shop.rows(RECOMPUTED_REVENUE)
+def test_nothing_is_visible_before_the_publish_and_every_table_after_it(shop: Shop) -> None:
+    shop.open_doors()
+    plan = shop.plan()
+    assert shop.apply(plan, until=Until.STAGED).state is RunState.STAGED
+    assert not shop.production("mart.orders_usd")
+    assert shop.apply(plan, until=Until.PROVEN).state is RunState.PROVEN
+    assert not shop.production("mart.revenue")
+    shop.apply(plan)
+    assert shop.production("mart.orders_usd") == shop.rows(RECOMPUTED_ORDERS)
+    assert shop.production("mart.revenue") == shop.rows(RECOMPUTED_REVENUE)
 
 
 def test_an_append_to_another_slice_meanwhile_survives(shop: Shop) -> None:
@@ -141,20 +141,20 @@ def test_a_commit_between_preparing_and_swapping_is_seen_before_anything_moves(a
     assert any_shop.files("mart.orders_usd") == before, "the other table of the group must not have moved"
 
 
-def test_a_swap_lost_to_a_harmless_commit_is_tried_again(any_shop: Shop) -> None:
-    any_shop.open_for_business()
-    plan = any_shop.plan("mart.orders_usd", start="2026-01-03", end="2026-01-04")
-    any_shop.apply(plan, until=Until.PROVEN)
+def test_a_swap_lost_to_a_harmless_commit_is_tried_again(shop: Shop) -> None:
+    shop.open_for_business()
+    plan = shop.plan("mart.orders_usd", start="2026-01-03", end="2026-01-04")
+    shop.apply(plan, until=Until.PROVEN)
     days = iter(["2026-01-07"])
 
     def somebody_writes_once(publish: Any, *args: Any, **kwargs: Any) -> Any:
         for day in days:
-            any_shop.sql(f"INSERT INTO mart.revenue VALUES (DATE '{day}', 'ZZZ', 1, 1.0)")
+            shop.sql(f"INSERT INTO mart.revenue VALUES (DATE '{day}', 'ZZZ', 1, 1.0)")
         return publish(*args, **kwargs)
 
-    run = any_shop.apply(plan, ledger=Meddling(any_shop.workspace.ledger, "publish", somebody_writes_once))
+    run = shop.apply(plan, ledger=Meddling(shop.workspace.ledger, "publish", somebody_writes_once))
     assert run.state is RunState.PUBLISHED
-    assert any_shop.sql("SELECT orders FROM mart.revenue WHERE currency = 'ZZZ'") == [(1,)]
+    assert shop.sql("SELECT orders FROM mart.revenue WHERE currency = 'ZZZ'") == [(1,)]
 
 
 def test_rolling_back_restores_every_table_and_names_what_read_it(any_shop: Shop) -> None:
@@ -221,19 +221,19 @@ def test_consumption_says_what_was_read_not_what_came_later(shop: Shop) -> None:
     assert not before & after, "the first one read the orders from before"
 
 
-def test_a_run_that_died_while_publishing_shows_nothing_and_can_be_given_up(any_shop: Shop) -> None:
-    any_shop.open_doors()
-    plan = any_shop.plan()
+def test_a_run_that_died_while_publishing_shows_nothing_and_can_be_given_up(shop: Shop) -> None:
+    shop.open_doors()
+    plan = shop.plan()
 
     def dies(publish: Any, *args: Any, **kwargs: Any) -> Any:
         raise SystemExit("killed")
 
     with pytest.raises(SystemExit):
-        any_shop.apply(plan, ledger=Meddling(any_shop.workspace.ledger, "publish", dies))
-    assert any_shop.apply(plan, until=Until.PROVEN).state is RunState.PUBLISHING
-    assert not any_shop.production("mart.revenue")
-    assert any_shop.cancel(any_shop.open(plan)).state is RunState.CANCELLED
-    assert not any_shop.sql("SHOW TABLES IN mart")
+        shop.apply(plan, ledger=Meddling(shop.workspace.ledger, "publish", dies))
+    assert shop.apply(plan, until=Until.PROVEN).state is RunState.PUBLISHING
+    assert not shop.production("mart.revenue")
+    assert shop.cancel(shop.open(plan)).state is RunState.CANCELLED
+    assert not shop.sql("SHOW TABLES IN mart")
 
 
 def test_a_full_strategy_replaces_every_slice_whatever_part_is_asked_for(shop: Shop) -> None:

@@ -85,7 +85,7 @@ def cluster(tmp_path: Path) -> Iterator[str]:
         yield url
 
 
-@pytest.mark.spark
+@pytest.mark.soak
 def test_an_executor_that_is_killed_in_a_wave_costs_time_and_nothing_else(
     shop: Shop, cluster: str, tmp_path: Path
 ) -> None:
