@@ -10,6 +10,7 @@ import os
 import shutil
 from contextlib import closing
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,7 @@ class History:
         self._orders = 1000
 
     def live(self, step: Step) -> None:
+        self.shop.now += timedelta(minutes=1)
         getattr(self, step.what)(step)
 
     # ── what sources do ───────────────────────────────────────────────────────────────────────────────────────────

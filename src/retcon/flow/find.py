@@ -26,7 +26,7 @@ from retcon.flow.context import read_of
 from retcon.flow.ports import Ledger, Tables
 from retcon.flow.records import Records
 from retcon.flow.standing import standing_at
-from retcon.flow.worlds import world_of
+from retcon.flow.worlds import with_planned, world_of
 
 _Consumption = Mapping[str, Mapping[str, Consumed]]
 
@@ -63,7 +63,11 @@ class Finder:
     def find(self, names: Sequence[str], now: datetime) -> list[Found]:
         """What of each model a load has to compute, upstream first."""
         wanted = set(names)
-        return [self._find(self._graph.models[name], now) for name in self._graph.order if name in wanted]
+        found: dict[str, Found] = {}
+        for name in (name for name in self._graph.order if name in wanted):
+            made = {upstream: each.stale for upstream, each in found.items() if each.stale}
+            found[name] = self._find(self._graph.models[name], made, now)
+        return list(found.values())
 
     def stale(self, names: Sequence[str], now: datetime) -> list[Stale]:
         """What of each model differs from what would be computed now, by inputs and by code, upstream first."""
@@ -131,22 +135,24 @@ class Finder:
     def _movements(self) -> Mapping[tuple[str, str], int]:
         return self._records.ledger.movements()
 
-    def _find(self, model: Model, now: datetime) -> Found:
+    def _find(self, model: Model, made: Mapping[str, SliceSet], now: datetime) -> Found:
+        """With what the load makes of models further up: their new slices make new ones here."""
         looks, unseen = self._looks(model)
         nothing = SliceSet(model.grain)
-        if all(look.is_unchanged for look in looks):
+        is_following = any(i.table in made for i in model.inputs if is_followed(i))
+        if not is_following and all(look.is_unchanged for look in looks):
             advances = self._moved(looks)
             return Found(model=model.name, stale=nothing, held=nothing, late=nothing, unseen=unseen, advances=advances)
         world = self._world(model)
         shown = world.published.get(model.name, nothing)
         possible = begun(shown | self._buildable(model, world, now), now)
         consumed = self._records.ledger.standing_consumption(model.name)
-        why: dict[str, SliceSet] = {}
+        why = self._new_by_upstream(model, made, world, now) if is_following else {}
         waiting: dict[str, SliceSet] = {}
         for look in looks:
             stale = self._stale_by(look, model, self._candidates(look, model, possible, shown, consumed, now), consumed)
             if stale & possible:
-                why[look.input.name] = stale & possible
+                why[look.input.name] = why.get(look.input.name, nothing) | (stale & possible)
             arrived = self._arrived(look, model, stale - possible, world)
             if arrived:
                 waiting = self._waiting(model, arrived, world, waiting)
@@ -166,6 +172,23 @@ class Finder:
             advances=self._moved([look for look in looks if look.input.name not in blocked]),
             unseen=unseen,
         )
+
+    def _new_by_upstream(
+        self, model: Model, made: Mapping[str, SliceSet], world: World, now: datetime
+    ) -> dict[str, SliceSet]:
+        """By input: slices that were never published, and can be built once the load has made what they read. What is
+        published and reads it is in the plan anyway.
+        """
+        seen = world
+        for upstream, slices in made.items():
+            seen = with_planned(seen, self._graph.models[upstream], slices)
+        shown = world.published.get(model.name, SliceSet(model.grain))
+        buildable = begun(self._buildable(model, seen, now), now) - shown
+        found: dict[str, SliceSet] = {}
+        for i in (i for i in model.inputs if is_followed(i) and i.table in made):
+            readers = readers_of(i, model, made[i.table], self._graph)
+            found[i.name] = buildable if readers is None else buildable & readers
+        return {name: slices for name, slices in found.items() if slices}
 
     def _candidates(
         self,
@@ -239,7 +262,8 @@ class Finder:
         followed = [i for i in model.inputs if is_followed(i)]
         looks = [look for i in followed if (look := self._look(model, i)) is not None]
         seen = {look.input.name for look in looks}
-        return looks, tuple(i.table for i in followed if i.name not in seen)
+        # A model that wasn't made yet has no changes; it will be seen when it is.
+        return looks, tuple(i.table for i in followed if i.name not in seen and i.table not in self._graph.models)
 
     def _look(self, model: Model, i: Input) -> _Look | None:
         facts = self._facts_of(i.table)

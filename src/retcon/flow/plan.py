@@ -36,7 +36,7 @@ from retcon.errors import BadArguments, Problem, ProjectInvalid, Refused
 from retcon.flow.moves import Moves
 from retcon.flow.ports import Homes, Ledger, Sql, Tables
 from retcon.flow.standing import known_tables
-from retcon.flow.worlds import world_of
+from retcon.flow.worlds import with_planned, world_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -180,7 +180,7 @@ class Planner:
         graph = self._project.graph
 
         def held(model: Model, made: Mapping[str, SliceSet]) -> SliceSet:
-            seen = reduce(lambda seen, name: _with_planned(seen, graph.models[name], made[name]), made, world)
+            seen = reduce(lambda seen, name: with_planned(seen, graph.models[name], made[name]), made, world)
             return held_by_inputs(model, graph, seen, ask.now)
 
         def spread_from(asked: Mapping[str, SliceSet]) -> Scope:
@@ -263,7 +263,7 @@ class Planner:
             if model.strategy is Strategy.FULL:
                 slices |= held_by_inputs(model, graph, seen, ask.now)
             asked[name] = interval, slices
-            seen = _with_planned(seen, model, slices)
+            seen = with_planned(seen, model, slices)
         return asked
 
     def _edges(self, ask: Ask, ranges: Sequence[Interval]) -> tuple[str | None, str | None]:
@@ -442,10 +442,3 @@ def _built(planned: PlannedModel, changes: tuple[SchemaChange, ...], plan: str, 
         return replace(planned, changes=changes)
     beside = Beside(table=beside_of(plan, planned.name), instead_of=there.facts[planned.name].snapshot_id)
     return replace(planned, changes=changes, beside=beside, is_new=False)
-
-
-def _with_planned(world: World, model: Model, slices: SliceSet) -> World:
-    """The world as models further down will find it, this model's slices being planned."""
-    known = world.published.get(model.name, SliceSet(model.grain))
-    without = {key: value for key, value in world.contents.items() if key[0] != model.name}
-    return replace(world, published={**world.published, model.name: known | slices}, contents=without)

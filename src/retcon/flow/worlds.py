@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from retcon.core.models import Model
 from retcon.core.planning import World
@@ -40,6 +41,13 @@ def world_of(project: Project, tables: Tables, ledger: Ledger, selected: Sequenc
         if name in facts
     }
     return World(facts=facts, contents=contents, published=published, sources=project.settings.sources)
+
+
+def with_planned(world: World, model: Model, slices: SliceSet) -> World:
+    """The world as models further down will find it, this model's slices being planned."""
+    known = world.published.get(model.name, SliceSet(model.grain))
+    without = {key: value for key, value in world.contents.items() if key[0] != model.name}
+    return replace(world, published={**world.published, model.name: known | slices}, contents=without)
 
 
 def _published(model: Model, snapshot_id: int | None, contents: _Contents, tables: Tables, ledger: Ledger) -> SliceSet:
