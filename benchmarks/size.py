@@ -5,7 +5,9 @@ memory of each step. One small file is linked and registered over and over: what
 from __future__ import annotations
 
 import argparse
+import errno
 import os
+import shutil
 import tempfile
 import time
 from collections.abc import Callable
@@ -93,13 +95,14 @@ def linked(table: Table, days: int, files: int) -> list[DataFile]:
     """The one file under many names, in a partition of its own for each day: readers take the day from there."""
     [task] = table.scan().plan_files()
     one = Path(urlsplit(task.file.file_path).path)
+    data = one.parent.parent
     places: list[DataFile] = []
     for day in range(days):
-        folder = one.parent.parent / f"day={FIRST + timedelta(days=day)}"
+        folder = data / f"day={FIRST + timedelta(days=day)}"
         folder.mkdir(exist_ok=True)
         for number in range(files if day else files - 1):
             place = folder / f"linked-{number}.parquet"
-            os.link(one, place)
+            one = link(one, place)
             file = DataFile.from_args(
                 content=DataFileContent.DATA,
                 file_path=str(place),
@@ -111,6 +114,17 @@ def linked(table: Table, days: int, files: int) -> list[DataFile]:
             file.spec_id = table.spec().spec_id
             places.append(file)
     return places
+
+
+def link(one: Path, place: Path) -> Path:
+    """The file under one more name; file systems take some ten thousand, then a copy is the next to be linked."""
+    try:
+        os.link(one, place)
+    except OSError as error:
+        if error.errno != errno.EMLINK:
+            raise
+        return shutil.copyfile(one, place)
+    return one
 
 
 def build(workspace: Workspace, days: int) -> Run:
