@@ -25,7 +25,6 @@ from retcon.core.troubles import Trouble
 from retcon.errors import ProjectInvalid, RetconError
 from retcon.flow.adopt import Adopted
 from retcon.flow.doctor import Checkup
-from retcon.flow.load import Due
 from retcon.flow.rollback import Undone
 from retcon.flow.sweep import Swept
 from retcon.flow.tell import (
@@ -38,9 +37,10 @@ from retcon.flow.tell import (
     RunProgress,
     RunReport,
 )
-from retcon.flow.watermarks import Standing
 
 if TYPE_CHECKING:
+    from retcon.flow.load import Due
+    from retcon.flow.watermarks import Standing
     from retcon.lakehouse.samples import Samples
 
 Json = dict[str, Any]
