@@ -15,6 +15,7 @@ from retcon.core.runs import Run
 from retcon.flow.apply import Override, Until, apply, open_run
 from retcon.flow.cancel import cancel
 from retcon.flow.context import Context
+from retcon.flow.load import Due
 from retcon.flow.plan import Ask
 from retcon.flow.rollback import Undone, roll_back
 from retcon.wiring import Workspace, new_suffix
@@ -244,6 +245,22 @@ class Shop:
     def backfill(self, *select: str, **ask: Any) -> Run:
         """Plan and apply in one go."""
         return self.apply(self.plan(*select, **ask))
+
+    def due(self, *select: str) -> Due:
+        """What `retcon load` would find."""
+        w = self.workspace
+        ask = Ask(
+            select=(), reason="a load", command="retcon load", by="ada", now=self.now, suffix=new_suffix()
+        )  # fmt: skip
+        return w.loader.due(w.project.graph.select(select), ask)
+
+    def load(self, *select: str, **context: Any) -> Run | None:
+        """Load what changed, in one publish; None where nothing had to be."""
+        due = self.due(*select)
+        if due.plan is not None:
+            return self.apply(due.plan, **context)
+        self.workspace.loader.advance(due.advances, self.now, "ada")
+        return None
 
     def rollback(self, run: Run, reason: str = "a test", **context: Any) -> Undone:
         return roll_back(self.workspace.ledger.run(run.id) or run, reason, self.context(**context))

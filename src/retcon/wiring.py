@@ -29,9 +29,12 @@ if TYPE_CHECKING:
     from retcon.flow.context import Context
     from retcon.flow.doctor import Doctor
     from retcon.flow.driving import Caller
+    from retcon.flow.find import Finder
+    from retcon.flow.load import Loader
     from retcon.flow.plan import Planner
     from retcon.flow.ports import GroupCommits, Warehouse
     from retcon.flow.tell import Teller
+    from retcon.flow.watermarks import Watermarks
     from retcon.lakehouse.foreign import SourceTables
     from retcon.lakehouse.samples import Samples
     from retcon.ledger.store import SqlLedger
@@ -146,6 +149,24 @@ class Workspace:
         from retcon.flow.plan import Planner
 
         return Planner(self.project, self.tables, self.ledger, _SqlText(), self._homes)
+
+    @property
+    def finder(self) -> Finder:
+        from retcon.flow.find import Finder
+
+        return Finder(self.project, self.tables, self.ledger)
+
+    @property
+    def watermarks(self) -> Watermarks:
+        from retcon.flow.watermarks import Watermarks
+
+        return Watermarks(self.outline, self.tables, self.ledger)
+
+    @property
+    def loader(self) -> Loader:
+        from retcon.flow.load import Loader
+
+        return Loader(self.project, self.tables, self.ledger, self.planner)
 
     def _homes(self, job: Job, there: Read) -> SliceSet:
         """Starts Spark, for plans that have to look at rows."""

@@ -73,7 +73,6 @@ def test_keys_that_come_later_are_shown(retcon: Retcon, bare: Path) -> None:
     assert answer.code == 0, answer.err
     keys = {(key["where"], key["key"]): key["value"] for key in answer.result["later"]}
     assert keys["mart.later", "schedule"] == "*/5 * * * *"
-    assert keys["mart.later", "replay.window"] == "90 days"
     assert keys["mart.later", "replay.reprocess"] == "3 days"
     assert "Accepted, used by a later version" in retcon("check").out
 

@@ -17,6 +17,7 @@ from retcon.core.keys import Keys
 from retcon.core.plans import (
     Beside,
     Document,
+    Load,
     Origin,
     Outside,
     Plan,
@@ -217,7 +218,7 @@ def test_every_field_of_a_plan_is_in_its_document() -> None:
         "id": "x", "created": datetime(2026, 1, 3, tzinfo=UTC), "by": "bob", "interval": other_interval,
         "request": replace(plan.request, downstream=False), "timezone": "UTC", "models": plan.models[:1],
         "outside": (), "settings": "t", "limits": {}, "notes": (), "params": {"source": "ecb"},
-        "keys": Keys(column="id", count=1, values=("17",)),
+        "keys": Keys(column="id", count=1, values=("17",)), "load": Load(advances=()),
     }  # fmt: skip
     assert {*changes, "reason"} == set(vars(plan))
     for name, value in changes.items():

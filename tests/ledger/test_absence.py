@@ -31,6 +31,11 @@ QUESTIONS: dict[str, tuple[Callable[[SqlLedger], object], object]] = {
     "published_slices": (lambda ledger: ledger.published_slices(FCT), {}),
     "unmeasured_slices": (lambda ledger: ledger.unmeasured_slices(FCT), ()),
     "last_published": (lambda ledger: ledger.last_published([FCT]), {}),
+    "standing_consumption": (lambda ledger: ledger.standing_consumption(FCT), {}),
+    "standing_runs": (lambda ledger: ledger.standing_runs(FCT), {}),
+    "held_slices": (lambda ledger: ledger.held_slices(FCT), frozenset()),
+    "watermarks": (lambda ledger: ledger.watermarks(), {}),
+    "movements": (lambda ledger: ledger.movements(), {}),
     "in_the_way": (lambda ledger: ledger.in_the_way(a_plan()), []),
     "adoption": (lambda ledger: ledger.adoption(FCT), None),
     "adoptions": (lambda ledger: ledger.adoptions(), {}),
@@ -55,7 +60,8 @@ def test_a_prepared_ledger_exists_and_answers_every_question_with_nothing(ledger
 
 def test_questions_cover_every_way_of_reading() -> None:
     writing = {"prepare", "bring_up_to_date", "adopt", "open_run", "record", "publish", "roll_back", "close",
-               "take_lease", "renew_lease", "ask_to_stop", "intend", "withdraw", "rebuild"}  # fmt: skip
+               "take_lease", "renew_lease", "ask_to_stop", "intend", "withdraw", "rebuild",
+               "move_watermarks"}  # fmt: skip
     assert {name for name in vars(SqlLedger) if not name.startswith("_")} - writing == set(QUESTIONS)
 
 

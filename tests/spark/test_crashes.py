@@ -13,6 +13,7 @@ import pytest
 
 from retcon.core.plans import Plan
 from retcon.core.runs import RunState
+from retcon.core.watermarks import Advance, Mark
 from retcon.errors import Conflict, GatesFailed, Interrupted, Refused
 from retcon.flow.apply import Override, Until
 from retcon.flow.doctor import Checkup
@@ -257,6 +258,39 @@ class Scenes:
 
         # While the record is behind, it tells another story than the tables: that is what it is about.
         return Trial(shop=shop, run="none", tables=BOTH, act=act, check=check)
+
+    def a_load(self) -> Trial:
+        self.shop.load()
+        before = self._marks()
+        self.shop.sql(f"INSERT INTO raw.orders VALUES ({next(self._numbers)}, DATE '{DAY}', 'EUR', 'late', 7)")
+        plan = self.shop.due().plan
+        assert plan is not None
+
+        def check() -> None:
+            assert self._marks() == {(step.mark.model, step.mark.input): step.mark for step in plan.load.advances} | {
+                key: mark for key, mark in before.items() if mark.table != "raw.orders"
+            }
+            assert self.shop.due().plan is None
+
+        def act() -> None:
+            self.shop.apply(plan)
+
+        return Trial(shop=self.shop, run=plan.id, tables=BOTH, act=act, check=check)
+
+    def a_load_of_nothing(self) -> Trial:
+        self.shop.load()
+        ledger, movements = self.shop.workspace.ledger, self.shop.workspace.ledger.movements()
+        steps = [Advance(mark=mark, after=movements[key]) for key, mark in self._marks().items()]
+        ledger.move_watermarks(steps, is_set=False, why="a test", at=self.shop.now, who="ada")
+        assert self._marks() == {}
+
+        def check() -> None:
+            assert self._marks() == {(step.mark.model, step.mark.input): step.mark for step in steps}
+
+        return Trial(shop=self.shop, run="none", tables=BOTH, act=self.shop.load, check=check)
+
+    def _marks(self) -> dict[tuple[str, str], Mark]:
+        return {key: watermark.mark for key, watermark in self.shop.workspace.ledger.watermarks().items()}
 
     def _new_shop(self) -> Shop:
         return Shop(self._folder / f"shop {next(self._numbers)}", SQLITE)

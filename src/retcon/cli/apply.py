@@ -18,7 +18,7 @@ from retcon.cli.views.runs import applied_view, failed_view
 from retcon.core.runs import Run, RunState
 from retcon.errors import BadArguments, GatesFailed, Refused
 from retcon.flow.apply import Override, Until, open_run
-from retcon.flow.apply import apply as go_on
+from retcon.flow.apply import apply as drive
 from retcon.flow.context import Context
 from retcon.flow.tell import DiffReport
 from retcon.wiring import Workspace
@@ -97,8 +97,8 @@ def apply(
         terminal.say(f"run {run.id} is already published; nothing was done")
     else:
         as_far_as = Until(until.value) if until else Until.PUBLISHED
-        steps = partial(go_on, until=as_far_as, override=answer, rebase=not no_rebase)
-        run = _go_on(run, workspace, terminal, max_active, steps)
+        steps = partial(drive, until=as_far_as, override=answer, rebase=not no_rebase)
+        run = go_on(run, workspace, terminal, max_active, steps)
     report = workspace.teller.show_run(run)
     diff = _measured(workspace, run)
     settings = workspace.project.settings
@@ -107,9 +107,10 @@ def apply(
     )
 
 
-def _go_on(
+def go_on(
     run: Run, workspace: Workspace, terminal: Terminal, max_active: int, steps: Callable[[Run, Context], Run]
 ) -> Run:
+    """Start Spark, and take these steps before the eyes of whoever waits."""
     terminal.say("starting Spark…")
     # While the JVM starts, stderr is its log: the live line begins after.
     context = workspace.context(lambda _: None, max_active=max_active)

@@ -64,8 +64,6 @@ def _later_model_keys(model: Model) -> Iterator[tuple[str, str]]:
     replay = model.replay
     if model.schedule:
         yield "schedule", model.schedule
-    if replay.window_days is not None:
-        yield "replay.window", f"{replay.window_days} days"
     if replay.reprocess_days:
         yield "replay.reprocess", f"{replay.reprocess_days} days"
     if replay.deep:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from retcon.cli.views.projects import CheckReport, next_commands
 from retcon.cli.views.sql import Rendering
 from retcon.core.evolution import ColumnStep
+from retcon.core.loads import Reasons, Stale
 from retcon.core.models import Input, Model, Reach, reach_text
 from retcon.core.plans import Plan, to_document
 from retcon.core.promises import promise_of
@@ -38,6 +39,8 @@ from retcon.flow.tell import (
 )
 
 if TYPE_CHECKING:
+    from retcon.flow.load import Due
+    from retcon.flow.watermarks import Standing
     from retcon.lakehouse.samples import Samples
 
 Json = dict[str, Any]
@@ -115,6 +118,78 @@ def _input(i: Input) -> Json:
 def _reach(reach: Reach) -> int | str:
     """A number of slices, or a time in words."""
     return reach if isinstance(reach, int) else reach_text(reach)
+
+
+def load_result(due: Due, runs: Sequence[Run]) -> Json:
+    """What was found, and the runs that loaded it."""
+    return {
+        "runs": [_run(run) for run in runs],
+        "models": [
+            {
+                "model": found.model,
+                "stale": found.stale.text,
+                "slices": len(found.stale),
+                "because_of": {name: slices.text for name, slices in found.why.items()},
+                "held": found.held.text,
+                "late": found.late.text,
+                "waiting": {table: slices.text for table, slices in found.waiting.items()},
+                "unseen": list(found.unseen),
+            }
+            for found in due.found
+        ],
+        "left": due.left,
+    }
+
+
+def stale_result(stale: Sequence[Stale]) -> Json:
+    """What differs from what would be computed now."""
+    return {
+        "models": [
+            {
+                "model": each.model,
+                "compared": len(each.compared),
+                "differ": each.slices.text,
+                "by_input": {name: slices.text for name, slices in each.by_input.items()},
+                "by_code": each.by_code.text,
+                "missing": each.missing.text,
+                "unknown": each.unknown.text,
+                "unseen": list(each.unseen),
+            }
+            for each in stale
+        ],
+    }
+
+
+def reasons_result(reasons: Reasons) -> Json:
+    """Whether a slice is stale, and why."""
+    return {
+        "model": reasons.model,
+        "slice": reasons.slice,
+        "stale": reasons.is_stale,
+        "run": reasons.run,
+        "code": reasons.code,
+        "held": reasons.is_held,
+        "inputs": [asdict(each) for each in reasons.inputs],
+    }
+
+
+def watermarks_result(found: Sequence[Standing]) -> Json:
+    return {
+        "watermarks": [
+            {
+                "model": each.model,
+                "input": each.input,
+                "table": each.table,
+                "snapshot": None if each.watermark is None else _id(each.watermark.mark.snapshot_id),
+                "moved": None if each.watermark is None else _moment(each.watermark.at),
+                "run": None if each.watermark is None else each.watermark.run,
+                "why": None if each.watermark is None else each.watermark.why,
+                "behind": each.behind,
+                "oldest_unconsumed": _moment(each.oldest),
+            }
+            for each in found
+        ]
+    }
 
 
 def rendering_result(rendering: Rendering) -> Json:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
@@ -10,12 +11,15 @@ from typing import Annotated
 import typer
 
 from retcon.cli.arguments import End, Environment, Json, ProjectFolder, Select, Start
-from retcon.cli.json_output import plan_result
+from retcon.cli.json_output import plan_result, stale_result
+from retcon.cli.staleness import explain, found_stale
 from retcon.cli.terminals import terminal_of, zone_of
+from retcon.cli.views.loads import nothing_differs_view, stale_notes
 from retcon.cli.views.plans import plan_view
 from retcon.core.intervals import Edge, parse_edge
 from retcon.core.keys import Keys
 from retcon.core.plans import Plan
+from retcon.core.slices import SliceSet
 from retcon.errors import BadArguments
 from retcon.flow.plan import Ask
 from retcon.project.key_files import Gathered
@@ -36,6 +40,7 @@ class _Wish:
     wave: int | None
     keys: str | None
     keys_from: str | None
+    changed: bool
     force: bool
     dry_run: bool
 
@@ -71,6 +76,16 @@ def plan(
         str | None,
         typer.Option("--keys-from", metavar="FILE|TABLE|QUERY", help="The same, with the keys in one column of this."),
     ] = None,
+    changed: Annotated[
+        bool,
+        typer.Option("--changed", help="Plan only slices whose inputs or code differ from what they were made of."),
+    ] = False,
+    why: Annotated[
+        str | None,
+        typer.Option(
+            "--why", metavar="SLICE", help="Explain whether this slice is stale, and why; nothing is planned."
+        ),
+    ] = None,
     refresh: Annotated[
         str | None,
         typer.Option("--refresh", metavar="FILE", help="Plan what this plan asked for again, under a new id."),
@@ -88,6 +103,7 @@ def plan(
     SELECT names the models: by name, glob (`mart.*`) or tag (`tag:finance`); `+m` adds what m reads, `m+` what reads
     m. Dates are inclusive, and so are hours such as 2026-01-22T05, in UTC; without them each model's whole history is
     planned. A range that cuts a slice is widened to whole slices. Published models that read what changes are included.
+    With --changed, of all that only slices whose inputs or code aren't what they were computed from.
     Refused where another run is under way over the same slices, unless --force lets both stage: the publish decides.
 
     The plan is printed and written to backfills/<id>.yaml. Nothing is written to tables: `retcon apply` runs it. Spark
@@ -109,13 +125,25 @@ def plan(
         wave=wave,
         keys=keys,
         keys_from=keys_from,
+        changed=changed,
         force=force,
         dry_run=dry_run,
     )
     if keys is not None and keys_from is not None:
         raise BadArguments("--keys and --keys-from were both given", next="pass one of them")
+    if changed and (keys is not None or keys_from is not None):
+        raise BadArguments("--changed finds slices, and keys were given", next="leave one of them out")
     workspace = terminal.workspace(project, env)
+    if why is not None:
+        explain(workspace, wish.select, why, terminal)
+        return
     ask = _new_ask(wish, workspace) if refresh is None else _ask_again(refresh, wish, workspace)
+    if ask.changed:
+        stale = found_stale(ask, workspace)
+        if not any(each.slices for each in stale):
+            terminal.report(lambda: stale_result(stale), lambda: nothing_differs_view(stale))
+            return
+        ask = replace(ask, found={e.model: e.slices for e in stale if e.slices}, notes=stale_notes(stale))
     gathered = _gathered(wish, workspace) if refresh is None else workspace.keys_again(workspace.read_asked(refresh))
     try:
         made = with_command(
@@ -156,12 +184,13 @@ def _new_ask(wish: _Wish, workspace: Workspace) -> Ask:
         wave=wish.wave,
         force=wish.force,
         dry_run=wish.dry_run,
+        changed=wish.changed,
     )
 
 
 def _ask_again(refresh: str, wish: _Wish, workspace: Workspace) -> Ask:
     """The request of an earlier plan, for things as they are now."""
-    if wish.select or wish.exclude or wish.start or wish.end or wish.keys or wish.keys_from:
+    if wish.select or wish.exclude or wish.start or wish.end or wish.keys or wish.keys_from or wish.changed:
         raise BadArguments(
             "--refresh asks for what the earlier plan asked for, and other models, dates or keys were given",
             next="leave out the models, dates and keys, or plan without --refresh",
@@ -179,7 +208,16 @@ def _ask_again(refresh: str, wish: _Wish, workspace: Workspace) -> Ask:
         allow_missing_source=old.request.allow_missing_source or wish.allow_missing_source,
         wave=wish.wave or old.request.wave,
         refreshes=old.id,
+        changed=old.request.changed,
+        found=_found_again(old.request.found, workspace),
     )
+
+
+def _found_again(found: Mapping[str, str], workspace: Workspace) -> dict[str, SliceSet] | None:
+    """The slices that a load had found, to be planned as they are."""
+    graph = workspace.project.graph
+    models = {graph.model(name).name: text for name, text in found.items()}
+    return {name: SliceSet.parse(graph.models[name].grain, text) for name, text in models.items()} or None
 
 
 def with_command(made: Plan, *, keys: str | None = None, keys_from: str | None = None) -> Plan:
@@ -195,6 +233,7 @@ def with_command(made: Plan, *, keys: str | None = None, keys_from: str | None =
     words += ["--start", request.start] if request.start is not None else []
     words += ["--end", request.end] if request.end is not None else []
     words += [word for name in request.exclude for word in ("--exclude", name)]
+    words += ["--changed"] if request.changed else []
     words += ["--no-downstream"] if not request.downstream else []
     words += ["--allow-missing-source"] if request.allow_missing_source else []
     words += ["--wave", str(request.wave)] if request.wave is not None else []

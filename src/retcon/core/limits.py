@@ -7,6 +7,10 @@ from dataclasses import dataclass
 from retcon.errors import Refused
 
 
+class OverLimits(Refused):
+    """More is asked for than the project allows at a time."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Limits:
     """A plan over one of them is refused."""
@@ -20,7 +24,7 @@ class Limits:
         pairs = {"slices": (slices, self.slices), "bytes": (bytes, self.bytes), "keys": (keys, self.keys)}
         over = [f"{asked:,} {what}, at most {most:,} allowed" for what, (asked, most) in pairs.items() if asked > most]
         if over:
-            raise Refused(
+            raise OverLimits(
                 "the plan is over the project's limits: " + "; ".join(over),
                 state="no plan was written",
                 next="ask for less at a time, or raise `limits` in retcon.yaml",

@@ -54,6 +54,8 @@ class World:
 
 Held = Callable[[Model, Mapping[str, SliceSet]], SliceSet]
 """The slices that a model's inputs hold, once these slices of other models are made."""
+LeaveAlone = Callable[[Model, SliceSet], SliceSet]
+"""Of these slices of a model, those that must stay as they are."""
 Leave = Callable[[Model, SliceSet, Mapping[str, SliceSet]], SliceSet]
 """The other slices of a model in which keys live that are in these, once these slices of other models are made."""
 
@@ -66,6 +68,7 @@ def spread(
     downstream: bool,
     exclude: Collection[str] = (),
     held: Held = lambda model, _: SliceSet(model.grain),
+    leave_alone: LeaveAlone = lambda model, _: SliceSet(model.grain),
     leave: Leave = lambda model, *_: SliceSet(model.grain),
 ) -> Scope:
     """The asked slices, and what reads them: published downstream slices are restated too."""
@@ -82,9 +85,14 @@ def spread(
             covered |= _readers(model, slices, shown, OnChange.RESTATE, graph)
         if covered and model.strategy is Strategy.FULL:
             covered |= shown | held(model, slices)
+        covered -= leave_alone(model, covered)
         if covered and model.reads_itself:
-            carried[name] = _and_later(covered, shown) - covered
-            covered |= carried[name]
+            later = _and_later(covered, shown) - covered
+            if leave_alone(model, later):
+                covered = empty  # a chain isn't gone on with behind a slice that must stay
+            else:
+                carried[name] = later
+                covered |= later
         if covered and model.moves_rows:
             moved_from[name] = leave(model, covered, slices) - covered
             covered |= moved_from[name]
@@ -365,13 +373,22 @@ def _expired(table: str, reads: SliceSet, world: World, now: datetime) -> SliceS
     return SliceSet(reads.grain, tuple(o for o in reads.ordinals if o < oldest))
 
 
+class InputsMissing(Refused):
+    """Inputs lack something that is read: by model and input, in slices as the input is cut."""
+
+    def __init__(self, holes: tuple[tuple[str, str, SliceSet], ...], message: str, *, state: str, next: str) -> None:
+        super().__init__(message, state=state, next=next)
+        self.holes = holes
+
+
 def require_inputs(models: Iterable[PlannedModel], *, allow_missing: bool) -> None:
     """Does every input hold what will be read? If not, say where the holes are."""
     holes = [(m, i) for m in models for i in m.inputs if i.missing]
     if not holes or allow_missing:
         return
     lines = [f"{i.table} has no data for {abridged(i.missing)} ({m.name} reads it)" for m, i in holes if i.missing]
-    raise Refused(
+    raise InputsMissing(
+        tuple((m.name, i.name, i.missing) for m, i in holes if i.missing),
         "the inputs don't hold the whole range: " + "; ".join(lines),
         state="no plan was written",
         next="choose a range that they hold, or pass --allow-missing-source if nothing is there to be had",

@@ -15,6 +15,7 @@ from retcon.core.intervals import Interval
 from retcon.core.keys import Keys, keys_from
 from retcon.core.models import Order
 from retcon.core.slices import Cut, SliceSet, cut_of
+from retcon.core.watermarks import Advance, advance_document, advance_from
 
 Document = dict[str, Any]
 
@@ -56,6 +57,10 @@ class Request:
     """Where it publishes; None: production."""
     force: bool = False
     """Though another run is under way over the same slices."""
+    changed: bool = False
+    """Only what differs from what would be computed now."""
+    found: Mapping[str, str] = field(default_factory=dict)
+    """Of a load: by model as production calls it, the slices that were found."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -162,6 +167,13 @@ class Outside:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Load:
+    """What makes a plan that of a load: its scope was found, and its publish says how far inputs are consumed."""
+
+    advances: tuple[Advance, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
 class Plan:
     """Why, what, from what, how much."""
 
@@ -182,6 +194,8 @@ class Plan:
     """As they were when the plan was made, in clear; part of what `settings` is the fingerprint of."""
     keys: Keys | None = None
     """The entities that it is about; None: all of them."""
+    load: Load | None = None
+    """None: a backfill, whose scope was asked for."""
 
     @property
     def branch(self) -> str:
@@ -270,6 +284,8 @@ def to_document(plan: Plan) -> Document:
             "refreshes": plan.request.refreshes,
             "environment": plan.request.environment,
             **({"force": True} if plan.request.force else {}),
+            **({"changed": True} if plan.request.changed else {}),
+            **({"found": dict(plan.request.found)} if plan.request.found else {}),
         },
         "interval": {
             "start": None if plan.interval is None else _stamp(plan.interval.start),
@@ -285,6 +301,7 @@ def to_document(plan: Plan) -> Document:
         },
         "limits": dict(plan.limits),
         **({} if plan.keys is None else {"keys": plan.keys.document()}),
+        **({} if plan.load is None else {"load": {"advances": [advance_document(a) for a in plan.load.advances]}}),
         "settings": plan.settings,
         "params": dict(plan.params),
         "models": [_model_document(model) for model in plan.models],
@@ -356,7 +373,12 @@ def from_document(document: Mapping[str, Any]) -> Plan:
         notes=tuple(document["notes"]),
         params=document.get("params", {}),  # older plans hold no more than the fingerprint
         keys=keys_from(document["keys"]) if "keys" in document else None,
+        load=_load_from(document["load"]) if "load" in document else None,
     )
+
+
+def _load_from(document: Mapping[str, Any]) -> Load:
+    return Load(advances=tuple(advance_from(advance) for advance in document["advances"]))
 
 
 def request_from(document: Mapping[str, Any]) -> Request:
@@ -373,6 +395,8 @@ def request_from(document: Mapping[str, Any]) -> Request:
         refreshes=document.get("refreshes"),
         environment=document.get("environment"),  # plans of before there were environments don't say
         force=document.get("force", False),
+        changed=document.get("changed", False),
+        found=document.get("found", {}),
     )
 
 

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from retcon.core.graphs import Graph
 from retcon.core.jobs import Read
 from retcon.core.models import Input
 from retcon.core.planning import reads_its_slices
-from retcon.core.plans import PlannedModel
 from retcon.core.runs import Consumed, Run
-from retcon.core.slices import WHOLE, Grain, Slice, SliceSet, Whole
+from retcon.core.slices import WHOLE, Cut, Grain, Slice, SliceSet, Whole
 from retcon.core.tables import digest_of
 from retcon.errors import Refused
 from retcon.flow.context import Context, placed, read_as_planned
+from retcon.flow.records import Records
 from retcon.flow.standing import standing_at
 
 _ALL = Slice(WHOLE, 0)
@@ -24,10 +25,13 @@ def consumed_by(run: Run, context: Context) -> tuple[Consumed, ...]:
     """One entry per planned slice and input."""
     snapshots = context.snapshots(run)
     read = {i.table for planned in run.plan.models for i in planned.inputs}
-    recorded = {name: _recorded(run, name, context) for name in read if name in context.project.graph.models}
+    graph = context.project.graph
+    recorded = {name: _recorded(run, name, context) for name in read if name in graph.models}
+    grains = {name: graph.models[name].grain for name in recorded}
     found: list[Consumed] = []
     for planned in run.plan.models:
-        known = {i.name: recorded[i.table] for i in context.model(planned).inputs if _is_told(i, planned, context)}
+        grain = planned.slices.grain
+        known = {i.name: recorded[i.table] for i in context.model(planned).inputs if is_told(i, grain, graph)}
         computed = planned.computed
         for i in context.model(planned).inputs:
             for slice in planned.slices:
@@ -37,7 +41,7 @@ def consumed_by(run: Run, context: Context) -> tuple[Consumed, ...]:
                 rows = None if i.at_slice_end else known.get(i.name)
                 # Rows of other keys were made of what their own runs read: no one content tells what the slice holds.
                 is_mix = planned.is_keyed or slice not in computed
-                content = f"keys:{run.id}" if is_mix else _content(read_now, rows, context)
+                content = f"keys:{run.id}" if is_mix else content_of_read(read_now, rows, context, grains.get(i.table))
                 found.append(
                     Consumed(
                         model=planned.name,
@@ -51,12 +55,12 @@ def consumed_by(run: Run, context: Context) -> tuple[Consumed, ...]:
     return tuple(found)
 
 
-def _is_told(i: Input, planned: PlannedModel, context: Context) -> bool:
+def is_told(i: Input, reader: Cut, graph: Graph) -> bool:
     """Do a model's recorded slices tell what is read of it? Not where it is read by another column."""
-    upstream = context.project.graph.models.get(i.table)
+    upstream = graph.models.get(i.table)
     if upstream is None or isinstance(upstream.grain, Grain | Whole):
         return upstream is not None
-    return reads_its_slices(i, planned.slices.grain, upstream)
+    return reads_its_slices(i, reader, upstream)
 
 
 def _recorded(run: Run, model: str, context: Context) -> Mapping[Slice, str]:
@@ -73,10 +77,12 @@ def _recorded(run: Run, model: str, context: Context) -> Mapping[Slice, str]:
     return {**published, **own}
 
 
-def _content(read: Read, recorded: Mapping[Slice, str] | None, context: Context) -> str:
-    """What was read, by its rows where a model's own slices tell them, else by its files."""
+def content_of_read(
+    read: Read, recorded: Mapping[Slice, str] | None, records: Records, recorded_cut: Cut | None = None
+) -> str:
+    """What is read, by its rows where a model's own slices tell them, else by its files."""
     try:
-        held = context.contents_of(read)
+        held = records.contents_of(read)
     except Refused:
         # Expired while the run was under way. What was read is staged and proven; what it was can't be named any
         # more, so the slice will count as stale.
@@ -84,11 +90,11 @@ def _content(read: Read, recorded: Mapping[Slice, str] | None, context: Context)
     if not held.tells_changes:
         return UNKNOWN
     known = recorded or {}
+    cut = read.slices.grain if read.slices is not None and (recorded is None or recorded_cut is None) else recorded_cut
     if _ALL in known:
         return f"rows:{known[_ALL]}"
-    if read.slices is None:
+    if read.slices is None or cut is None:
         return f"files:{held.of(None).digest}"
-    cut = next((slice.grain for slice in known), read.slices.grain)
     if cut != read.slices.grain and not (isinstance(cut, Grain) and isinstance(read.slices.grain, Grain)):
         return f"files:{held.of(read.slices).digest}"
     parts: list[str] = []

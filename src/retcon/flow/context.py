@@ -13,24 +13,20 @@ from retcon.core.keys import keys_file
 from retcon.core.leases import Driver
 from retcon.core.models import Input, Model, Strategy
 from retcon.core.plans import PlannedInput, PlannedModel
-from retcon.core.projects import Project
 from retcon.core.retries import seconds_before_next
 from retcon.core.runs import Event, Run
 from retcon.core.slices import Buckets, Cut, Grain, SliceSet
-from retcon.core.tables import TableContents
 from retcon.core.waves import parts_of
 from retcon.errors import Refused
 from retcon.flow.brakes import Brake
-from retcon.flow.ports import Clock, GroupCommits, Ledger, Tables, Warehouse, Watch
+from retcon.flow.ports import Clock, GroupCommits, Warehouse, Watch
+from retcon.flow.records import Records
 
 
 @dataclass(kw_only=True)
-class Context:
+class Context(Records):
     """The parts, put together once per command."""
 
-    project: Project
-    ledger: Ledger
-    tables: Tables
     warehouse: Warehouse
     clock: Clock
     who: str
@@ -49,7 +45,6 @@ class Context:
     max_active: int = 2
     versions: Mapping[str, str] = field(default_factory=dict)
     """Of what computes: recorded with the run."""
-    _contents: dict[tuple[str, str | None, Cut, int | None], TableContents] = field(default_factory=dict)
 
     def record(self, run: Run, event: Event) -> Run:
         """Append an event to the run's record."""
@@ -57,18 +52,6 @@ class Context:
 
     def model(self, planned: PlannedModel) -> Model:
         return self.project.graph.model(planned.name)
-
-    def contents(self, table: str, time: str | None, cut: Cut, snapshot_id: int | None) -> TableContents:
-        """A table's files at a snapshot: these never change, so they are read once."""
-        key = (table, time, cut, snapshot_id)
-        if key not in self._contents:
-            self._contents[key] = self.tables.contents(table, time=time, grain=cut, snapshot_id=snapshot_id)
-        return self._contents[key]
-
-    def contents_of(self, read: Read) -> TableContents:
-        """The files of what is read, in the slices that it is read in."""
-        by = None if read.slices is None else read.by
-        return self.contents(read.table, by, read.cut, read.snapshot_id)
 
     def snapshots(self, run: Run) -> Mapping[str, int | None]:
         """Which snapshot of each table this run reads: its own branches, and the pins of everything else."""

@@ -14,8 +14,8 @@ from retcon.core.keys import Keys, is_value_of
 from retcon.core.models import Model, Strategy
 from retcon.core.notes import beside_notes, carried_notes, keys_notes, moved_notes, notes_of, widened_notes
 from retcon.core.overlaps import overlap_notes, require_nobody_in_the_way
-from retcon.core.planning import Scope, World, narrowed_to, plan_id, plan_model, require_inputs, spread
-from retcon.core.plans import Beside, Plan, PlannedModel, Request, beside_of
+from retcon.core.planning import LeaveAlone, Scope, World, narrowed_to, plan_id, plan_model, require_inputs, spread
+from retcon.core.plans import Beside, Load, Plan, PlannedModel, Request, beside_of
 from retcon.core.projects import Project
 from retcon.core.ranges import asked_or_default, held_by_inputs, since_start
 from retcon.core.readings import reading_of, require_hours_told
@@ -36,6 +36,7 @@ from retcon.errors import BadArguments, Problem, ProjectInvalid, Refused
 from retcon.flow.moves import Moves
 from retcon.flow.ports import Homes, Ledger, Sql, Tables
 from retcon.flow.standing import known_tables
+from retcon.flow.worlds import with_planned, world_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,6 +61,15 @@ class Ask:
     """Plan though another run is under way over the same slices."""
     dry_run: bool = False
     """Only to be looked at: what is in its way is noted, not refused."""
+    found: Mapping[str, SliceSet] | None = None
+    """The slices of each model, where they were found; None: dates were asked for, or nothing but the models."""
+    leave_alone: LeaveAlone = lambda model, _: SliceSet(model.grain)
+    """What readers of the scope aren't restated in."""
+    load: Load | None = None
+    changed: bool = False
+    """What was found is what differs, within the dates that were asked for."""
+    notes: tuple[str, ...] = ()
+    """What is to be said of how the scope was found."""
 
 
 class Planner:
@@ -86,10 +96,14 @@ class Planner:
             raise BadArguments("a plan needs a reason", next='pass --reason "why history is rewritten"')
         if not graph.models:
             raise Refused("the project has no models", next="write one into models/<namespace>/<table>.sql")
-        selected = graph.select(ask.select, ask.exclude)
+        selected = (
+            graph.select(ask.select, ask.exclude)
+            if ask.found is None
+            else tuple(n for n in graph.order if n in ask.found)
+        )
         if not selected:
             raise Refused("no model is left after --exclude", next="`retcon check` lists the models of this project")
-        world = self._world(selected)
+        world = world_of(self._project, self._tables, self._ledger, selected)
         self._require_readable(selected, world)
         asked = self._asked(ask, selected, world)
         hulls = [slices.hull() for _, slices in asked.values() if isinstance(slices.grain, Grain)]
@@ -136,6 +150,8 @@ class Planner:
                 refreshes=ask.refreshes,
                 environment=self._project.environment,
                 force=ask.force,
+                changed=ask.changed,
+                found={name.removeprefix(graph.prefix): asked[name][1].text for name in selected} if ask.load else {},
             ),
             interval=interval,
             timezone=self._project.settings.timezone,
@@ -145,6 +161,7 @@ class Planner:
             params=self._project.settings.params,
             limits=asdict(limits),
             notes=(
+                *ask.notes,
                 *widened_notes(ranges),
                 *carried_notes(scope),
                 *moved_notes(models, graph, moves.unknown),
@@ -153,6 +170,7 @@ class Planner:
                 *notes_of(models, graph, interval, world),
             ),
             keys=ask.keys,
+            load=ask.load,
         )
 
     def _scope(
@@ -162,7 +180,7 @@ class Planner:
         graph = self._project.graph
 
         def held(model: Model, made: Mapping[str, SliceSet]) -> SliceSet:
-            seen = reduce(lambda seen, name: _with_planned(seen, graph.models[name], made[name]), made, world)
+            seen = reduce(lambda seen, name: with_planned(seen, graph.models[name], made[name]), made, world)
             return held_by_inputs(model, graph, seen, ask.now)
 
         def spread_from(asked: Mapping[str, SliceSet]) -> Scope:
@@ -173,6 +191,7 @@ class Planner:
                 downstream=ask.downstream,
                 exclude=exclude,
                 held=held,
+                leave_alone=ask.leave_alone,
                 leave=moves.leave,
             )
 
@@ -232,6 +251,8 @@ class Planner:
 
     def _asked(self, ask: Ask, selected: Sequence[str], world: World) -> dict[str, tuple[Interval | None, SliceSet]]:
         """The range and slices of each model; where a date is left out, each model's own history decides."""
+        if ask.found is not None:
+            return {name: (None, ask.found[name]) for name in selected}
         graph = self._project.graph
         asked: dict[str, tuple[Interval | None, SliceSet]] = {}
         seen = world
@@ -242,12 +263,16 @@ class Planner:
             if model.strategy is Strategy.FULL:
                 slices |= held_by_inputs(model, graph, seen, ask.now)
             asked[name] = interval, slices
-            seen = _with_planned(seen, model, slices)
+            seen = with_planned(seen, model, slices)
         return asked
 
     def _edges(self, ask: Ask, ranges: Sequence[Interval]) -> tuple[str | None, str | None]:
         """What was asked for, in words that ask for it again; where nothing was said, what it came to."""
         around = _around(ranges)
+        if around is None and ask.changed:
+            return (None if ask.start is None else edge_text(ask.start)), (
+                None if ask.end is None else edge_text(ask.end)
+            )
         if around is None:
             return None, None
         start, end = around.edges
@@ -262,32 +287,6 @@ class Planner:
                 held = self._tables.contents(model.name, time=None, grain=WHOLE, snapshot_id=snapshot)
                 yield from beside_notes(model, model.beside.table, held.of(None), self._project.graph, restated)
 
-    def _world(self, selected: Sequence[str]) -> World:
-        """Facts, contents and published slices of every table that the plan could touch."""
-        graph = self._project.graph
-        reach = set(selected).union(*(graph.descendants(name) for name in selected))
-        models = [graph.models[name] for name in graph.order if name in reach]
-        names = reach | {i.table for model in models for i in model.inputs}
-        names |= {name for model in models for name in model.after}
-        facts = {name: found for name in sorted(names) if (found := self._tables.facts(name)) is not None}
-        wanted: dict[tuple[str, str | None, Cut], None] = {}
-        for model in models:
-            for i in model.inputs:
-                reading = reading_of(i, model.grain, graph, facts.get(i.table))
-                by = i.column(model.grain)
-                wanted[(i.table, None, WHOLE) if reading is None else (i.table, by, reading.resolution)] = None
-        contents = {
-            (table, time, cut): self._tables.contents(table, time=time, grain=cut, snapshot_id=facts[table].snapshot_id)
-            for table, time, cut in wanted
-            if table in facts
-        }
-        published = {
-            name: self._published(graph.models[name], facts[name].snapshot_id, contents)
-            for name in graph.models
-            if name in facts
-        }
-        return World(facts=facts, contents=contents, published=published, sources=self._project.settings.sources)
-
     def _past(self, scope: Scope, world: World, now: datetime) -> dict[tuple[str, str | None, Cut, int], TableContents]:
         """What tables held when the slices ended that read them so."""
         graph = self._project.graph
@@ -300,20 +299,6 @@ class Planner:
                 time, cut = (None, WHOLE) if reading is None else (i.time, reading.resolution)
                 wanted |= {(i.table, time, cut, v.snapshot_id): None for v in versions_of(model, i, slices, facts, now)}
         return {key: self._tables.contents(key[0], time=key[1], grain=key[2], snapshot_id=key[3]) for key in wanted}
-
-    def _published(
-        self, model: Model, snapshot_id: int | None, contents: Mapping[tuple[str, str | None, Cut], TableContents]
-    ) -> SliceSet:
-        """The slices that production shows: those with rows, and those that were published empty."""
-        if snapshot_id is None:
-            return SliceSet(model.grain)
-        by = model.slicing.by
-        held = contents.get((model.name, by, model.grain)) or self._tables.contents(
-            model.name, time=by, grain=model.grain, snapshot_id=snapshot_id
-        )
-        # What was published with rows and has none now is missing, whatever the ledger says.
-        empty = (label for label, slice in self._ledger.published_slices(model.name).items() if not slice.rows)
-        return held.present | SliceSet.labelled(model.grain, empty)
 
     def _require_readable(self, planned: Sequence[str], world: World) -> dict[str, tuple[SchemaChange, ...]]:
         """What these models, in running order, read is there; how the columns of their own tables change."""
@@ -457,10 +442,3 @@ def _built(planned: PlannedModel, changes: tuple[SchemaChange, ...], plan: str, 
         return replace(planned, changes=changes)
     beside = Beside(table=beside_of(plan, planned.name), instead_of=there.facts[planned.name].snapshot_id)
     return replace(planned, changes=changes, beside=beside, is_new=False)
-
-
-def _with_planned(world: World, model: Model, slices: SliceSet) -> World:
-    """The world as models further down will find it, this model's slices being planned."""
-    known = world.published.get(model.name, SliceSet(model.grain))
-    without = {key: value for key, value in world.contents.items() if key[0] != model.name}
-    return replace(world, published={**world.published, model.name: known | slices}, contents=without)

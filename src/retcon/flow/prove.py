@@ -128,9 +128,9 @@ def _known(
     if not all(metric.is_additive for metric in metrics):
         return {}  # the total of an average must be taken over the rows themselves
     found: dict[Slice, SliceMeasure] = {}
-    for slice, held in standing_at(context, planned.name, base).items():
+    for slice, held in standing_at(context, planned.name, base, planned.slices).items():
         is_told = all(metric.expression in held.metrics for metric in metrics)
-        if slice in planned.slices and is_told and held.rows:
+        if is_told and held.rows:
             values = {name: None if text is None else Decimal(text) for name, text in held.metrics.items()}
             found[slice] = SliceMeasure(rows=held.rows, checksum=held.checksum, metrics=values)
     return found

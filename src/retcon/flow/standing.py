@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from retcon.core.runs import PublishedSlice
 from retcon.core.slices import Slice, SliceSet
-from retcon.flow.context import Context
 from retcon.flow.ports import Ledger
+from retcon.flow.records import Records
 
 
 def known_tables(ledger: Ledger, model: str) -> frozenset[str]:
@@ -15,17 +15,23 @@ def known_tables(ledger: Ledger, model: str) -> frozenset[str]:
     return frozenset(adopted | ({last.tables[model].uuid} if last is not None else set()))
 
 
-def standing_at(context: Context, model: str, snapshot_id: int | None) -> dict[Slice, PublishedSlice]:
-    """The published slices of a model that nobody wrote to between their publish and this snapshot."""
+def standing_at(
+    records: Records, model: str, snapshot_id: int | None, wanted: SliceSet | None = None
+) -> dict[Slice, PublishedSlice]:
+    """The published slices of a model that nobody wrote to between their publish and this snapshot: all of them, or
+    of those that are wanted.
+    """
     if snapshot_id is None:
         return {}
-    by, grain = context.project.graph.models[model].slicing.by, context.project.graph.models[model].grain
-    published = context.ledger.published_slices(model)
+    by, grain = records.project.graph.models[model].slicing.by, records.project.graph.models[model].grain
+    labels = None if wanted is None else {slice.label for slice in wanted}
+    all_published = records.ledger.published_slices(model)
+    published = {label: held for label, held in all_published.items() if labels is None or label in labels}
     found: dict[Slice, PublishedSlice] = {}
     for name in {held.run for held in published.values()}:
-        run = context.ledger.run(name)
+        run = records.ledger.run(name)
         since = run.tables[model].published_snapshot if run is not None and model in run.tables else None
-        changed = context.tables.changed(model, time=by, grain=grain, since=since, until=snapshot_id)
+        changed = records.tables.changed(model, time=by, grain=grain, since=since, until=snapshot_id)
         if since is None or changed is None or changed.everything:
             continue
         for label, held in published.items():

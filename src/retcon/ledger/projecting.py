@@ -39,17 +39,17 @@ from retcon.core.runs import (
     WaveState,
 )
 from retcon.errors import Refused
-from retcon.ledger import chain, reading
+from retcon.ledger import chain, reading, watermarks
 from retcon.ledger.chain import Link
 from retcon.ledger.schema import CONSUMPTION, RUNS, SLICES, VERDICTS, WAVES
 from retcon.ledger.steps import overridden_by, proof_lapses, run_after
 
-BACKFILL, REBUILT = "backfill", "rebuilt"
+BACKFILL, LOAD, REBUILT = "backfill", "load", "rebuilt"
 
 
 def insert_run(connection: Connection, plan: Plan, opened: RunOpened, *, at: datetime, who: str) -> Link:
     """A new run with its waves and slices, none of them computed yet."""
-    _insert_planned(connection, plan, BACKFILL, at=at, who=who)
+    _insert_planned(connection, plan, BACKFILL if plan.load is None else LOAD, at=at, who=who)
     return chain.append(connection, plan.id, opened, at=at, who=who)
 
 
@@ -87,6 +87,10 @@ def write_event(connection: Connection, run: Run, event: Event, *, at: datetime,
     if proof_lapses(run.state, event):
         _drop_proof(connection, run.id)
     _project(connection, run.id, event)
+    if is_publish and run.plan.load is not None:
+        watermarks.advance(connection, run.plan.load.advances, run, at=at, who=who)
+    if isinstance(event, RolledBack):
+        watermarks.put_back(connection, run, at=at, who=who)
     return link
 
 

@@ -158,17 +158,7 @@ def consumption(connection: Connection, run_id: str) -> list[Consumed]:
     """What a run's published slices were computed from."""
     columns = CONSUMPTION.c
     query = select(CONSUMPTION).where(columns.run_id == run_id).order_by(columns.model, columns.slice, columns.input)
-    return [
-        Consumed(
-            model=row.model,
-            slice=row.slice,
-            input=row.input,
-            table=row.input_table,
-            snapshot_id=row.snapshot_id,
-            content=row.content,
-        )
-        for row in connection.execute(query)
-    ]
+    return [_consumed(row) for row in connection.execute(query)]
 
 
 def published_slices(connection: Connection, model: str) -> dict[str, PublishedSlice]:
@@ -210,6 +200,36 @@ def _newest_slices(model: str) -> Select[Any]:
     return select(standing).where(standing.c.newness == 1).order_by(standing.c.slice)
 
 
+def standing_consumption(connection: Connection, model: str) -> dict[str, dict[str, Consumed]]:
+    """Per slice of a model, what its newest publish that stands was computed from, by input."""
+    newest = _newest_slices(model).subquery()
+    query = select(CONSUMPTION).join(
+        newest, (CONSUMPTION.c.run_id == newest.c.run_id) & (CONSUMPTION.c.slice == newest.c.slice)
+    )
+    found: dict[str, dict[str, Consumed]] = {}
+    for row in connection.execute(query.where(CONSUMPTION.c.model == model)):
+        found.setdefault(row.slice, {})[row.input] = _consumed(row)
+    return found
+
+
+def standing_runs(connection: Connection, model: str) -> dict[str, str]:
+    """Per slice of a model, the run of its newest publish that stands."""
+    return {row.slice: row.run_id for row in connection.execute(_newest_slices(model))}
+
+
+def held_slices(connection: Connection, model: str) -> frozenset[str]:
+    """Slices whose newest publish was undone: left alone until a new plan."""
+    newness = func.row_number().over(partition_by=SLICES.c.slice, order_by=RUNS.c.publish_order.desc())
+    ever = (
+        select(SLICES.c.slice, RUNS.c.state, newness.label("newness"))
+        .join(RUNS, RUNS.c.id == SLICES.c.run_id)
+        .where(SLICES.c.model == model, RUNS.c.publish_order.is_not(None))
+        .subquery()
+    )
+    query = select(ever.c.slice).where(ever.c.newness == 1, ever.c.state == RunState.ROLLED_BACK)
+    return frozenset(connection.scalars(query))
+
+
 def last_published(connection: Connection, models: Sequence[str]) -> dict[str, Run]:
     """Per model, the run of its newest publish that stands."""
     newest = connection.execute(
@@ -238,6 +258,17 @@ def adoptions(connection: Connection) -> dict[str, Adoption]:
         )
         for row in connection.execute(select(ADOPTIONS).order_by(ADOPTIONS.c.at))
     }
+
+
+def _consumed(row: Row[Any]) -> Consumed:
+    return Consumed(
+        model=row.model,
+        slice=row.slice,
+        input=row.input,
+        table=row.input_table,
+        snapshot_id=row.snapshot_id,
+        content=row.content,
+    )
 
 
 def _one(connection: Connection, query: Select[Any]) -> Run | None:

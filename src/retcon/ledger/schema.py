@@ -22,7 +22,7 @@ from sqlalchemy import (
 from retcon.errors import Refused
 from retcon.ledger.columns import COUNTER, Document, Moment, Words
 
-REVISIONS = ("0001", "0002", "0003", "0004", "0005")
+REVISIONS = ("0001", "0002", "0003", "0004", "0005", "0006")
 """Every revision that this version can bring up to date, oldest first; `migrations/` holds one file for each."""
 
 VERSION_TABLE = "retcon_alembic_version"
@@ -163,6 +163,25 @@ OUTBOX = Table(
     Column("commits", Document, nullable=False),
     Column("who", Words, nullable=False),
     Column("at", Moment, nullable=False),
+)
+
+WATERMARKS = Table(
+    "retcon_watermarks",
+    METADATA,
+    Column("entry", COUNTER, primary_key=True),
+    Column("model", Words, nullable=False),
+    Column("input", Words, nullable=False),
+    Column("input_table", Words, nullable=False),
+    # 0: unset, by a rollback or a person.
+    Column("is_set", Integer, nullable=False),
+    Column("uuid", Words, nullable=False),
+    Column("snapshot_id", BigInteger),
+    Column("value", Words),
+    Column("run_id", Words, ForeignKey("retcon_runs.id")),
+    Column("who", Words, nullable=False),
+    Column("at", Moment, nullable=False),
+    Column("why", Words, nullable=False),
+    Index("retcon_watermarks_model_input", "model", "input"),
 )
 
 _VERSION = table(VERSION_TABLE, column("version_num"))

@@ -34,9 +34,10 @@ from retcon.core.runs import (
     RunOpened,
     Tally,
 )
+from retcon.core.watermarks import Advance, Watermark
 from retcon.errors import Refused
 from retcon.fault_points import FaultPoint
-from retcon.ledger import chain, leases, outbox, overlapping, reading
+from retcon.ledger import chain, leases, outbox, overlapping, reading, watermarks
 from retcon.ledger.chain import Link
 from retcon.ledger.engines import database_file, engine_for, make_file, writing
 from retcon.ledger.faults import fault_of, faults
@@ -49,6 +50,7 @@ T = TypeVar("T")
 _NOTHING_RECORDED = "nothing was recorded, every table is as it was"
 _UNKNOWN_OUTCOME = "the database didn't say whether it took the last step; its record decides"
 _MIGRATED, _ADOPTED, _LEASED = FaultPoint("ledger migrated"), FaultPoint("adoption recorded"), FaultPoint("lease taken")
+_MOVED = FaultPoint("watermarks moved")
 _INTENDED, _WITHDRAWN = FaultPoint("intent recorded"), FaultPoint("intent withdrawn")
 _SWAPPED = FaultPoint("pointers swapped, COMMIT not sent")
 _RECORDED = {kind: FaultPoint(f"{kind.__name__} recorded") for kind in get_args(Event)}
@@ -138,6 +140,26 @@ class SqlLedger:
         """Per model, the run of its newest publish that stands."""
         return self._read(lambda connection: reading.last_published(connection, models), otherwise={})
 
+    def standing_consumption(self, model: str) -> dict[str, dict[str, Consumed]]:
+        """Per slice of a model, what its newest publish that stands was computed from, by input."""
+        return self._read(lambda connection: reading.standing_consumption(connection, model), otherwise={})
+
+    def standing_runs(self, model: str) -> dict[str, str]:
+        """Per slice of a model, the run of its newest publish that stands."""
+        return self._read(lambda connection: reading.standing_runs(connection, model), otherwise={})
+
+    def held_slices(self, model: str) -> frozenset[str]:
+        """Slices of a model whose newest publish was undone: left alone until a new plan."""
+        return self._read(lambda connection: reading.held_slices(connection, model), otherwise=frozenset())
+
+    def watermarks(self) -> dict[tuple[str, str], Watermark]:
+        """How far loads have consumed each input, by model and input."""
+        return self._read(watermarks.standing, otherwise={})
+
+    def movements(self) -> Mapping[tuple[str, str], int]:
+        """The newest movement of each watermark, by model and input: those of one that is unset count, too."""
+        return self._read(watermarks.movements, otherwise={})
+
     def in_the_way(self, plan: Plan) -> list[InTheWay]:
         """Runs under way that write slices of this plan, oldest first."""
         return self._read(lambda connection: overlapping.in_the_way(connection, plan), otherwise=[])
@@ -185,6 +207,12 @@ class SqlLedger:
         with _ADOPTED, faults(_NOTHING_RECORDED), writing(self._engine).begin() as connection:
             _require_ledger(connection)
             connection.execute(insert(ADOPTIONS).values(row))
+
+    def move_watermarks(self, advances: Sequence[Advance], *, is_set: bool, why: str, at: datetime, who: str) -> None:
+        """Set watermarks, or unset them, without a run."""
+        with _MOVED, faults(_NOTHING_RECORDED), writing(self._engine).begin() as connection:
+            _require_ledger(connection)
+            watermarks.move(connection, advances, at=at, who=who, why=why, is_set=is_set)
 
     def open_run(self, plan: Plan, opened: RunOpened, *, at: datetime, who: str) -> Run:
         """The run of a plan: the one that is there, else a new one; refused where another one is in its way."""

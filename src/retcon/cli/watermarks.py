@@ -1,0 +1,68 @@
+"""`retcon watermarks`: how far loads have consumed each input."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from retcon.cli.arguments import Environment, Json, ProjectFolder, Select
+from retcon.cli.json_output import watermarks_result
+from retcon.cli.terminals import terminal_of, zone_of
+from retcon.cli.views.loads import watermarks_view
+from retcon.core.intervals import parse_edge
+from retcon.errors import BadArguments
+
+RESET = "reset"
+
+
+def watermarks(
+    context: typer.Context,
+    select: Select = None,
+    to: Annotated[
+        str | None,
+        typer.Option("--to", metavar="DATE", help="Reset: look again at what changed after this day, or hour."),
+    ] = None,
+    only: Annotated[
+        str | None, typer.Option("--input", metavar="NAME", help="Reset: this input only. [default: all]")
+    ] = None,
+    reason: Annotated[str | None, typer.Option("--reason", metavar="TEXT", help="Reset: why; needed.")] = None,
+    env: Environment = None,
+    project: ProjectFolder = None,
+    as_json: Json = False,
+) -> None:
+    """Tell how far loads have consumed each input, or set that back.
+
+    SELECT narrows the models. Per input: the watermark, how many commits came since, and when the oldest of them was
+    made. `retcon watermarks reset MODEL` lets the next load look again at what changed after --to, or without it at
+    everything: what is restated is what really differs.
+
+    \b
+    Example:
+      retcon watermarks reset mart.fct_daily_revenue --to 2026-01-15 --reason "the source was restored"
+    """
+    terminal = terminal_of(context, as_json=as_json)
+    workspace = terminal.workspace(project, env)
+    words = list(select or ())
+    graph = workspace.outline.graph
+    if words[:1] != [RESET]:
+        if to is not None or only is not None or reason is not None:
+            raise BadArguments("--to, --input and --reason are for a reset", next="retcon watermarks reset MODEL …")
+        found = workspace.watermarks.standing(graph.select(tuple(words)))
+        terminal.report(lambda: watermarks_result(found), lambda: watermarks_view(found, zone_of(workspace)))
+        return
+    if len(words) != 2:
+        raise BadArguments(
+            "a reset is about one model", next="retcon watermarks reset mart.fct_daily_revenue --reason …"
+        )
+    model = graph.model(words[1])
+    workspace.ledger.bring_up_to_date()
+    found = workspace.watermarks.reset(
+        model,
+        None if to is None else parse_edge(to, "--to"),
+        reason or "",
+        only=only,
+        at=workspace.clock(),
+        who=workspace.who,
+    )
+    terminal.report(lambda: watermarks_result(found), lambda: watermarks_view(found, zone_of(workspace)))

@@ -1,0 +1,161 @@
+"""Loads: what of a model has to be computed because its inputs changed, and what of that is done now."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+
+from retcon.core.graphs import Graph
+from retcon.core.models import Input, Model, OnChange
+from retcon.core.planning import reads_its_slices
+from retcon.core.slices import Grain, SliceSet
+from retcon.core.watermarks import Advance
+
+
+@dataclass(frozen=True, kw_only=True)
+class Found:
+    """What became of a model's inputs since its slices were computed."""
+
+    model: str
+    stale: SliceSet
+    """To be computed: an input has other content than was consumed, or the slice was never built."""
+    why: Mapping[str, SliceSet] = field(default_factory=dict)
+    """By input: the slices that are stale because of it."""
+    held: SliceSet
+    """Undone by a rollback: left alone until a new plan."""
+    late: SliceSet
+    """Older than the model's window: for somebody to decide."""
+    waiting: Mapping[str, SliceSet] = field(default_factory=dict)
+    """By table that lacks something: slices that can't be computed yet."""
+    advances: tuple[Advance, ...] = ()
+    """How far each input is consumed, once everything stale is published."""
+    unseen: tuple[str, ...] = ()
+    """Tables whose changes can't be seen."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stale:
+    """What of a model isn't what would be computed now."""
+
+    model: str
+    compared: SliceSet
+    """Everything that is published, or could be."""
+    by_input: Mapping[str, SliceSet]
+    """Computed from other content of an input than it has now."""
+    by_code: SliceSet
+    """Computed by other code, or with other settings."""
+    missing: SliceSet
+    """Never built, though the inputs hold it."""
+    unknown: SliceSet
+    """There before retcon wrote it: nobody knows what it was computed from."""
+    unseen: tuple[str, ...] = ()
+
+    def within(self, slices: SliceSet) -> Stale:
+        """The same of these slices only."""
+        return replace(
+            self,
+            compared=self.compared & slices,
+            by_input={name: some & slices for name, some in self.by_input.items() if some & slices},
+            by_code=self.by_code & slices,
+            missing=self.missing & slices,
+            unknown=self.unknown & slices,
+        )
+
+    @property
+    def slices(self) -> SliceSet:
+        found = self.by_code | self.missing
+        for slices in self.by_input.values():
+            found |= slices
+        return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class InputReason:
+    """What became of an input since a slice was computed from it."""
+
+    input: str
+    table: str
+    is_stale: bool
+    text: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reasons:
+    """Whether a slice is stale, and why."""
+
+    model: str
+    slice: str
+    run: str | None
+    """The publish of it that stands."""
+    code: str
+    is_stale_by_code: bool
+    is_held: bool
+    inputs: tuple[InputReason, ...]
+
+    @property
+    def is_stale(self) -> bool:
+        return self.run is None or self.is_stale_by_code or any(each.is_stale for each in self.inputs)
+
+
+def is_followed(i: Input) -> bool:
+    """Does a change of this input make slices stale, for a load? What a slice's past was stays what it was."""
+    return i.on_change is OnChange.RESTATE and not i.is_own and not i.at_slice_end
+
+
+def readers_of(i: Input, model: Model, changed: SliceSet, graph: Graph) -> SliceSet | None:
+    """The slices of a model that read these slices of an input; None: every one."""
+    upstream = graph.models.get(i.table)
+    if changed.grain == model.grain and not isinstance(model.grain, Grain):
+        return changed if upstream is None or reads_its_slices(i, model.grain, upstream) else None
+    return None if i.time is None else i.readers_of(changed, model.grain)
+
+
+def begun(slices: SliceSet, now: datetime) -> SliceSet:
+    """Without those that haven't begun."""
+    if not isinstance(slices.grain, Grain):
+        return slices
+    running = slices.grain.ordinal(now)
+    return SliceSet(slices.grain, tuple(o for o in slices.ordinals if o <= running))
+
+
+def older_than_window(model: Model, slices: SliceSet, now: datetime) -> SliceSet:
+    """Slices that were over before the model's window of automatic restatement began."""
+    if model.replay.window_days is None or not isinstance(slices.grain, Grain):
+        return SliceSet(slices.grain)
+    begins = now - timedelta(days=model.replay.window_days)
+    return SliceSet.of(slices.grain, (slice.ordinal for slice in slices if slice.interval.end <= begins))
+
+
+def oldest_half(found: Sequence[Found]) -> list[Found]:
+    """The same with the older half of all stale slices; a model that loses some doesn't advance."""
+    moments = sorted(_end(f.stale, ordinal) for f in found for ordinal in f.stale.ordinals)
+    until = moments[(len(moments) - 1) // 2]
+    return [_up_to(f, until) for f in found]
+
+
+def _up_to(found: Found, until: datetime) -> Found:
+    kept = SliceSet(found.stale.grain, tuple(o for o in found.stale.ordinals if _end(found.stale, o) <= until))
+    return found if kept == found.stale else replace(found, stale=kept, advances=())
+
+
+def _end(slices: SliceSet, ordinal: int) -> datetime:
+    if not isinstance(slices.grain, Grain):
+        return datetime.max.replace(tzinfo=UTC)  # what isn't cut by time is as old as what it reads last
+    return SliceSet(slices.grain, (ordinal,)).hull().end
+
+
+def without(found: Found, missing: Mapping[str, SliceSet]) -> Found:
+    """The same without slices for which a table lacks something: they wait, and what it reads isn't all consumed."""
+    lacking = SliceSet(found.stale.grain)
+    for slices in missing.values():
+        lacking |= slices & found.stale
+    if not lacking:
+        return found
+    waiting = {table: found.waiting.get(table, SliceSet(slices.grain)) | slices for table, slices in missing.items()}
+    return replace(found, stale=found.stale - lacking, waiting={**found.waiting, **waiting}, advances=())
+
+
+def total(found: Iterable[Found]) -> int:
+    """How many slices are to be computed."""
+    return sum(len(each.stale) for each in found)

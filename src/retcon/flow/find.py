@@ -1,0 +1,407 @@
+"""Find: which slices are stale because their inputs changed. From metadata and the ledger, without a JVM.
+
+What a slice consumed of each input is on record; a slice is stale where that isn't what there is now. A watermark only
+saves looking: everything up to it was looked at before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+
+from retcon.core.loads import Found, InputReason, Reasons, Stale, begun, is_followed, older_than_window, readers_of
+from retcon.core.models import Input, Model
+from retcon.core.planning import World
+from retcon.core.projects import Project
+from retcon.core.ranges import held_by_inputs, tells_history
+from retcon.core.readings import Reading, reading_of
+from retcon.core.runs import Consumed
+from retcon.core.slices import WHOLE, Cut, Grain, Slice, SliceSet
+from retcon.core.tables import Changed, TableFacts
+from retcon.core.watermarks import Advance, Mark, Watermark
+from retcon.flow.consume import UNKNOWN, content_of_read, is_told
+from retcon.flow.context import read_of
+from retcon.flow.ports import Ledger, Tables
+from retcon.flow.records import Records
+from retcon.flow.standing import standing_at
+from retcon.flow.worlds import with_planned, world_of
+
+_Consumption = Mapping[str, Mapping[str, Consumed]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Look:
+    """One input of a model, as it is now."""
+
+    input: Input
+    by: str | None
+    cut: Cut
+    mark: Mark
+    watermark: Watermark | None
+    changed: Changed | None
+    """Since the watermark; None: that can't be told, so that all has to be compared with what was consumed."""
+
+    @property
+    def is_unchanged(self) -> bool:
+        return self.changed is not None and not self.changed
+
+
+class Finder:
+    """Compares what models consumed with what there is."""
+
+    def __init__(self, project: Project, tables: Tables, ledger: Ledger) -> None:
+        self._records = Records(project=project, tables=tables, ledger=ledger)
+        self._graph = project.graph
+        self._facts: dict[str, TableFacts | None] = {}
+        self._worlds: dict[str, World] = {}
+        self._checksums: dict[str, Mapping[Slice, str]] = {}
+        self._changes: dict[tuple[str, str | None, Cut, int | None], Changed | None] = {}
+        self._fingerprints: dict[str, Mapping[str, str]] = {}
+
+    def find(self, names: Sequence[str], now: datetime) -> list[Found]:
+        """What of each model a load has to compute, upstream first."""
+        wanted = set(names)
+        found: dict[str, Found] = {}
+        for name in (name for name in self._graph.order if name in wanted):
+            made = {upstream: each.stale for upstream, each in found.items() if each.stale}
+            found[name] = self._find(self._graph.models[name], made, now)
+        return list(found.values())
+
+    def stale(self, names: Sequence[str], now: datetime) -> list[Stale]:
+        """What of each model differs from what would be computed now, by inputs and by code, upstream first."""
+        wanted = set(names)
+        return [self._stale(self._graph.models[name], now) for name in self._graph.order if name in wanted]
+
+    def why(self, model: Model, slice: Slice) -> Reasons:
+        """Whether a slice is stale, and why."""
+        one = SliceSet(slice.grain, (slice.ordinal,))
+        consumed = self._records.ledger.standing_consumption(model.name).get(slice.label, {})
+        run = self._records.ledger.standing_runs(model.name).get(slice.label)
+        by_code = run is not None and bool(self._stale_by_code(model, one))
+        looks, _ = self._looks(model)
+        followed = {look.input.name: look for look in looks}
+        return Reasons(
+            model=model.name,
+            slice=slice.label,
+            run=run,
+            code="as it was then" if not by_code else "the model's code, or a setting, is another one now",
+            is_stale_by_code=by_code,
+            is_held=slice in self._held(model),
+            inputs=tuple(self._reason(i, followed.get(i.name), model, slice, consumed) for i in model.inputs),
+        )
+
+    def _reason(
+        self, i: Input, look: _Look | None, model: Model, slice: Slice, consumed: Mapping[str, Consumed]
+    ) -> InputReason:
+        known = consumed.get(i.name)
+        is_stale = False
+        if look is None:
+            text = "its changes can't be seen" if is_followed(i) else "not followed: a change of it restates nothing"
+        elif known is None:
+            text = "never read for this slice, or nobody knows what of it was"
+        elif self._is_consumed(look, model, slice, consumed):
+            text = f"as it was read, from snapshot {known.snapshot_id}"
+        else:
+            is_stale = True
+            text = f"changed since it was read, from snapshot {known.snapshot_id}: {self._commits(look, slice, known)}"
+        return InputReason(input=i.name, table=i.table, is_stale=is_stale, text=text)
+
+    def _commits(self, look: _Look, slice: Slice, known: Consumed) -> str:
+        """The commits since that touch what the slice reads."""
+        commits = (
+            self._records.tables.commits(
+                look.input.table, time=look.by, grain=look.cut, since=known.snapshot_id, until=look.mark.snapshot_id
+            )
+            if look.mark.uuid
+            else None
+        )
+        if commits is None:
+            return "its history since then isn't known"
+        one = SliceSet(slice.grain, (slice.ordinal,))
+        reads = look.input.read_by(one, look.cut) if look.by is not None else None
+        hits = [c.text for c in commits if not c.is_rewrite and (reads is None or c.touches(reads))]
+        more = f" and {len(hits) - 3} more" if len(hits) > 3 else ""
+        return ", ".join(hits[:3]) + more or "other rows, by no commit of its own"
+
+    # ── for loads ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+    @cached_property
+    def _watermarks(self) -> Mapping[tuple[str, str], Watermark]:
+        return self._records.ledger.watermarks()
+
+    @cached_property
+    def _movements(self) -> Mapping[tuple[str, str], int]:
+        return self._records.ledger.movements()
+
+    def _find(self, model: Model, made: Mapping[str, SliceSet], now: datetime) -> Found:
+        """With what the load makes of models further up: their new slices make new ones here."""
+        looks, unseen = self._looks(model)
+        nothing = SliceSet(model.grain)
+        is_following = any(i.table in made for i in model.inputs if is_followed(i))
+        if not is_following and all(look.is_unchanged for look in looks):
+            advances = self._moved(looks)
+            return Found(model=model.name, stale=nothing, held=nothing, late=nothing, unseen=unseen, advances=advances)
+        world = self._world(model)
+        shown = world.published.get(model.name, nothing)
+        possible = begun(shown | self._buildable(model, world, now), now)
+        consumed = self._records.ledger.standing_consumption(model.name)
+        why = self._new_by_upstream(model, made, world, now) if is_following else {}
+        waiting: dict[str, SliceSet] = {}
+        for look in looks:
+            stale = self._stale_by(look, model, self._candidates(look, model, possible, shown, consumed, now), consumed)
+            if stale & possible:
+                why[look.input.name] = why.get(look.input.name, nothing) | (stale & possible)
+            arrived = self._arrived(look, model, stale - possible, world)
+            if arrived:
+                waiting = self._waiting(model, arrived, world, waiting)
+        stale = _all(nothing, why)
+        held = stale & self._held(model)
+        late = older_than_window(model, stale - held, now) if shown else nothing
+        blocked = {name for name, slices in why.items() if slices & (held | late)}
+        if waiting:
+            blocked |= {look.input.name for look in looks}
+        return Found(
+            model=model.name,
+            stale=stale - held - late,
+            why=why,
+            held=held,
+            late=late,
+            waiting=waiting,
+            advances=self._moved([look for look in looks if look.input.name not in blocked]),
+            unseen=unseen,
+        )
+
+    def _new_by_upstream(
+        self, model: Model, made: Mapping[str, SliceSet], world: World, now: datetime
+    ) -> dict[str, SliceSet]:
+        """By input: slices that were never published, and can be built once the load has made what they read. What is
+        published and reads it is in the plan anyway.
+        """
+        seen = world
+        for upstream, slices in made.items():
+            seen = with_planned(seen, self._graph.models[upstream], slices)
+        shown = world.published.get(model.name, SliceSet(model.grain))
+        buildable = begun(self._buildable(model, seen, now), now) - shown
+        found: dict[str, SliceSet] = {}
+        for i in (i for i in model.inputs if is_followed(i) and i.table in made):
+            readers = readers_of(i, model, made[i.table], self._graph)
+            found[i.name] = buildable if readers is None else buildable & readers
+        return {name: slices for name, slices in found.items() if slices}
+
+    def _candidates(
+        self,
+        look: _Look,
+        model: Model,
+        possible: SliceSet,
+        shown: SliceSet,
+        consumed: _Consumption,
+        now: datetime,
+    ) -> SliceSet:
+        """The slices that could be stale by this input."""
+        if look.is_unchanged:
+            return SliceSet(model.grain)
+        if look.changed is None:
+            # What was there before retcon knew it was made of nobody knows what: it stays until something changes.
+            return SliceSet.of(model.grain, (s.ordinal for s in possible if s not in shown or s.label in consumed))
+        readers = readers_of(look.input, model, look.changed.slices, self._graph)
+        return _since_start(model, begun(possible if readers is None else readers, now))
+
+    def _moved(self, looks: Sequence[_Look]) -> tuple[Advance, ...]:
+        """The marks that aren't where the watermarks are."""
+        return tuple(
+            Advance(mark=look.mark, after=self._movements.get((look.mark.model, look.mark.input), 0))
+            for look in looks
+            if look.watermark is None or look.watermark.mark != look.mark
+        )
+
+    # ── for plans ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _stale(self, model: Model, now: datetime) -> Stale:
+        looks, unseen = self._looks(model)
+        nothing = SliceSet(model.grain)
+        world = self._world(model)
+        shown = world.published.get(model.name, nothing)
+        possible = begun(shown | self._buildable(model, world, now), now)
+        consumed = self._records.ledger.standing_consumption(model.name)
+        known = SliceSet.of(model.grain, (s.ordinal for s in shown if s.label in consumed))
+        by_input = {look.input.name: self._stale_by(look, model, known, consumed) for look in looks}
+        return Stale(
+            model=model.name,
+            compared=possible,
+            by_input={name: slices for name, slices in by_input.items() if slices},
+            by_code=self._stale_by_code(model, known),
+            missing=possible - shown,
+            unknown=shown - known,
+            unseen=unseen,
+        )
+
+    def _stale_by_code(self, model: Model, slices: SliceSet) -> SliceSet:
+        """Slices that were computed by other code, or with other settings."""
+        now = f"{model.fingerprint} {self._records.project.settings.fingerprint}"
+        runs = self._records.ledger.standing_runs(model.name)
+        return SliceSet.of(
+            model.grain, (s.ordinal for s in slices if self._code_of(runs[s.label]).get(model.name) != now)
+        )
+
+    def _code_of(self, run_id: str) -> Mapping[str, str]:
+        if run_id not in self._fingerprints:
+            run = self._records.ledger.run(run_id)
+            models = () if run is None else run.plan.models
+            self._fingerprints[run_id] = {
+                planned.name: f"{planned.fingerprint} {run.plan.settings if run is not None else ''}"
+                for planned in models
+            }
+        return self._fingerprints[run_id]
+
+    # ── one input ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _looks(self, model: Model) -> tuple[list[_Look], tuple[str, ...]]:
+        """The inputs that are followed, and the tables among them whose changes can't be seen."""
+        followed = [i for i in model.inputs if is_followed(i)]
+        looks = [look for i in followed if (look := self._look(model, i)) is not None]
+        seen = {look.input.name for look in looks}
+        # A model that wasn't made yet has no changes; it will be seen when it is.
+        return looks, tuple(i.table for i in followed if i.name not in seen and i.table not in self._graph.models)
+
+    def _look(self, model: Model, i: Input) -> _Look | None:
+        facts = self._facts_of(i.table)
+        if facts is None:
+            return None
+        reading = self._reading(model, i)
+        by, cut = (None, WHOLE) if reading is None else (i.column(model.grain), reading.resolution)
+        value: str | None = None
+        if not facts.uuid:
+            held = self._records.contents(i.table, by, cut, facts.snapshot_id)
+            if not held.tells_changes:
+                return None
+            value = held.of(None).digest
+        mark = Mark(
+            model=model.name,
+            input=i.name,
+            table=i.table,
+            uuid=facts.uuid,
+            snapshot_id=facts.snapshot_id,
+            value=value,
+        )
+        watermark = self._watermarks.get((model.name, i.name))
+        changed = self._changed_since(watermark.mark, mark, by, cut) if watermark is not None else None
+        return _Look(input=i, by=by, cut=cut, mark=mark, watermark=watermark, changed=changed)
+
+    def _changed_since(self, known: Mark, now: Mark, by: str | None, cut: Cut) -> Changed | None:
+        if (known.table, known.uuid) != (now.table, now.uuid):
+            return None
+        if (known.snapshot_id, known.value) == (now.snapshot_id, now.value):
+            return Changed(slices=SliceSet(cut))
+        return self._changed(now, by, cut, known.snapshot_id) if now.uuid else None
+
+    def _changed(self, now: Mark, by: str | None, cut: Cut, since: int | None) -> Changed | None:
+        """What changed of a table since a snapshot; None where that isn't known, or not by slices."""
+        key = (now.table, by, cut, since)
+        if key not in self._changes:
+            changed = self._records.tables.changed(now.table, time=by, grain=cut, since=since, until=now.snapshot_id)
+            self._changes[key] = None if changed is not None and changed.everything else changed
+        return self._changes[key]
+
+    def _stale_by(self, look: _Look, model: Model, slices: SliceSet, consumed: _Consumption) -> SliceSet:
+        """Of these slices, those whose share of an input isn't what they were computed from."""
+        return SliceSet.of(
+            model.grain,
+            (s.ordinal for s in slices if not self._is_consumed(look, model, s, consumed.get(s.label, {}))),
+        )
+
+    def _is_consumed(self, look: _Look, model: Model, slice: Slice, consumed: Mapping[str, Consumed]) -> bool:
+        known = consumed.get(look.input.name)
+        if known is None or known.content == UNKNOWN:
+            return False
+        reading = self._reading(model, look.input)
+        one = SliceSet(slice.grain, (slice.ordinal,))
+        read = read_of(look.input, one, None if reading is None else reading.resolution, look.mark.snapshot_id)
+        upstream = self._graph.models.get(look.input.table)
+        is_by_rows = upstream is not None and is_told(look.input, model.grain, self._graph)
+        told = self._checksums_of(look.input.table, look.mark.snapshot_id) if is_by_rows else None
+        now = content_of_read(read, told, self._records, upstream.grain if upstream is not None else None)
+        if known.content == now:
+            return True
+        if is_by_rows or not look.mark.uuid or known.content.startswith("keys:"):
+            return False
+        # Other files: the same rows, where they were only rewritten since.
+        changed = self._changed(look.mark, look.by, look.cut, known.snapshot_id)
+        return changed is not None and not (changed.slices & read.slices if read.slices is not None else changed)
+
+    def _checksums_of(self, model: str, snapshot_id: int | None) -> Mapping[Slice, str]:
+        if model not in self._checksums:
+            standing = standing_at(self._records, model, snapshot_id)
+            self._checksums[model] = {slice: held.checksum for slice, held in standing.items()}
+        return self._checksums[model]
+
+    # ── the model ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _held(self, model: Model) -> SliceSet:
+        return SliceSet.labelled(model.grain, self._records.ledger.held_slices(model.name))
+
+    def _buildable(self, model: Model, world: World, now: datetime) -> SliceSet:
+        """What all inputs hold."""
+        if isinstance(model.grain, Grain) and not tells_history(model, self._graph, world):
+            return SliceSet(model.grain)
+        return _since_start(model, held_by_inputs(model, self._graph, world, now))
+
+    def _arrived(self, look: _Look, model: Model, slices: SliceSet, world: World) -> SliceSet:
+        """Those whose own time the input holds; the others only read something of it that comes before."""
+        held = world.contents.get((look.input.table, look.by, look.cut))
+        if held is None or not isinstance(model.grain, Grain) or not isinstance(look.cut, Grain):
+            return SliceSet(model.grain)
+        return SliceSet.of(
+            model.grain, (s.ordinal for s in slices if SliceSet(s.grain, (s.ordinal,)).recut(look.cut) & held.present)
+        )
+
+    def _waiting(
+        self, model: Model, slices: SliceSet, world: World, so_far: Mapping[str, SliceSet]
+    ) -> dict[str, SliceSet]:
+        """Which table lacks something, for slices that can't be computed yet."""
+        found = dict(so_far)
+        for i in (i for i in model.inputs if i.time is not None and not i.is_own):
+            reading = self._reading(model, i)
+            held = None if reading is None else world.contents.get((i.table, i.column(model.grain), reading.resolution))
+            if reading is None or held is None or not held.tells_slices:
+                continue
+            lacking = SliceSet.of(
+                model.grain,
+                (
+                    s.ordinal
+                    for s in slices
+                    if i.read_by(SliceSet(s.grain, (s.ordinal,)), reading.resolution) - held.present
+                ),
+            )
+            if lacking:
+                found[i.table] = found.get(i.table, SliceSet(model.grain)) | lacking
+        return found
+
+    def _reading(self, model: Model, i: Input) -> Reading | None:
+        return reading_of(i, model.grain, self._graph, self._facts_of(i.table))
+
+    def _facts_of(self, table: str) -> TableFacts | None:
+        if table not in self._facts:
+            self._facts[table] = self._records.tables.facts(table)
+        return self._facts[table]
+
+    def _world(self, model: Model) -> World:
+        if model.name not in self._worlds:
+            r = self._records
+            self._worlds[model.name] = world_of(r.project, r.tables, r.ledger, (model.name,))
+        return self._worlds[model.name]
+
+
+def _all(nothing: SliceSet, parts: Mapping[str, SliceSet]) -> SliceSet:
+    found = nothing
+    for slices in parts.values():
+        found |= slices
+    return found
+
+
+def _since_start(model: Model, slices: SliceSet) -> SliceSet:
+    if model.slicing.start is None or not isinstance(model.grain, Grain):
+        return slices
+    first = model.grain.ordinal(model.slicing.start)
+    return SliceSet(slices.grain, tuple(o for o in slices.ordinals if o >= first))

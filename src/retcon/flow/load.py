@@ -1,0 +1,113 @@
+"""Load: find what changed, and make the plan that brings models up to date with it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from retcon.core.limits import OverLimits
+from retcon.core.loads import Found, older_than_window, oldest_half, total, without
+from retcon.core.models import Model
+from retcon.core.planning import InputsMissing
+from retcon.core.plans import Load, Plan
+from retcon.core.projects import Project
+from retcon.core.runs import Run
+from retcon.core.slices import Grain, SliceSet
+from retcon.core.watermarks import Advance
+from retcon.flow.find import Finder
+from retcon.flow.plan import Ask, Planner
+from retcon.flow.ports import Ledger, Tables
+
+
+@dataclass(frozen=True, kw_only=True)
+class Due:
+    """What was found, and the plan for as much of it as one publish may hold."""
+
+    found: tuple[Found, ...]
+    plan: Plan | None
+    """None: nothing is to be computed."""
+    left: int = 0
+    """Slices that are found and wait for the next publish."""
+    advances: tuple[Advance, ...] = field(default=())
+    """Watermarks that move though nothing has to be published."""
+
+
+class Loader:
+    """Makes plans of what changed."""
+
+    def __init__(self, project: Project, tables: Tables, ledger: Ledger, planner: Planner) -> None:
+        self._project = project
+        self._tables = tables
+        self._ledger = ledger
+        self._planner = planner
+
+    def unfinished(self, names: Sequence[str]) -> Run | None:
+        """A load of these models that was begun and isn't over: it comes first."""
+        under_way = [run for run in self._ledger.runs() if run.plan.load is not None and not run.state.is_over]
+        mine = [run for run in under_way if any(planned.name in names for planned in run.plan.models)]
+        own = [run for run in mine if run.plan.environment == self._project.environment]
+        return own[-1] if own else None
+
+    def due(self, names: Sequence[str], ask: Ask) -> Due:
+        """What has to be computed now. `ask` says who, when and how; its scope is found here."""
+        found = Finder(self._project, self._tables, self._ledger).find(names, ask.now)
+        wanted = found
+        while total(wanted):
+            try:
+                plan = self._plan(wanted, ask)
+            except InputsMissing as lacking:
+                kept = [self._without(each, lacking) for each in wanted]
+                if total(kept) == total(wanted):
+                    raise  # of a model that only reads what changed
+                wanted, found = kept, [self._without(each, lacking) for each in found]
+            except OverLimits:
+                if total(wanted) == 1:
+                    raise
+                wanted = oldest_half(wanted)
+            else:
+                return Due(found=tuple(found), plan=plan, left=total(found) - total(wanted))
+        return Due(found=tuple(found), plan=None, advances=tuple(a for each in found for a in each.advances))
+
+    def advance(self, advances: Sequence[Advance], now: datetime, who: str) -> None:
+        """Move watermarks past changes that make nothing stale."""
+        if advances:
+            self._ledger.prepare()
+            self._ledger.move_watermarks(advances, is_set=True, why="nothing had to be loaded", at=now, who=who)
+
+    def _plan(self, wanted: Sequence[Found], ask: Ask) -> Plan:
+        advances = tuple(advance for each in wanted for advance in each.advances)
+
+        def leave_alone(model: Model, slices: SliceSet) -> SliceSet:
+            if not slices:
+                return slices
+            stays = slices & SliceSet.labelled(model.grain, self._ledger.held_slices(model.name))
+            is_there = bool(self._ledger.last_published((model.name,)))
+            return stays | (older_than_window(model, slices, ask.now) if is_there else SliceSet(model.grain))
+
+        return self._planner.plan(
+            Ask(
+                select=(),
+                reason=ask.reason,
+                command=ask.command,
+                by=ask.by,
+                now=ask.now,
+                suffix=ask.suffix,
+                wave=ask.wave,
+                found={each.model: each.stale for each in wanted if each.stale},
+                leave_alone=leave_alone,
+                load=Load(advances=advances),
+            )
+        )
+
+    def _without(self, found: Found, lacking: InputsMissing) -> Found:
+        """The slices that read what isn't there wait."""
+        model = self._project.graph.models[found.model]
+        missing: dict[str, SliceSet] = {}
+        for name, input, slices in lacking.holes:
+            if name != model.name:
+                continue
+            i = next(i for i in model.inputs if i.name == input)
+            readers = i.readers_of(slices, model.grain) if isinstance(model.grain, Grain) else None
+            missing[i.table] = found.stale if readers is None else found.stale & readers
+        return without(found, missing)

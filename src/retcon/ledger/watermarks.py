@@ -1,0 +1,98 @@
+"""Movements of watermarks: the newest one of an input holds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+
+from sqlalchemy import Connection, Row, Select, func, insert, select
+
+from retcon.core.runs import Run
+from retcon.core.watermarks import Advance, Mark, Watermark
+from retcon.ledger.schema import WATERMARKS
+
+_C = WATERMARKS.c
+
+
+def standing(connection: Connection) -> dict[tuple[str, str], Watermark]:
+    """By model and input; those that were unset aren't there."""
+    rows = connection.execute(_newest()).all()
+    return {(row.model, row.input): _watermark(row) for row in rows if row.is_set}
+
+
+def movements(connection: Connection) -> Mapping[tuple[str, str], int]:
+    """The newest movement by model and input, whatever it was."""
+    return {(row.model, row.input): row.entry for row in connection.execute(_newest())}
+
+
+def advance(connection: Connection, advances: Iterable[Advance], run: Run, *, at: datetime, who: str) -> None:
+    """What a load moves when it is published; where something moved since it was planned, that stays."""
+    newest = movements(connection)
+    for step in advances:
+        if newest.get((step.mark.model, step.mark.input), 0) == step.after:
+            _put(connection, step.mark, run.id, at=at, who=who, why=run.plan.reason)
+
+
+def put_back(connection: Connection, run: Run, *, at: datetime, who: str) -> None:
+    """Each watermark that a load moved as it was before."""
+    moved = connection.execute(select(WATERMARKS).where(_C.run_id == run.id).order_by(_C.entry)).all()
+    for row in {(row.model, row.input): row for row in reversed(moved)}.values():
+        earlier = connection.execute(
+            select(WATERMARKS)
+            .where(_C.model == row.model, _C.input == row.input, _C.entry < row.entry)
+            .order_by(_C.entry.desc())
+            .limit(1)
+        ).one_or_none()
+        is_set = earlier is not None and bool(earlier.is_set)
+        mark = _mark(row if earlier is None else earlier)
+        _put(connection, mark, run.id, at=at, who=who, why=f"rollback of {run.id}", is_set=is_set)
+
+
+def move(
+    connection: Connection, advances: Iterable[Advance], *, at: datetime, who: str, why: str, is_set: bool
+) -> None:
+    """Because somebody says so, or since there was nothing to publish; where something moved meanwhile, that stays."""
+    newest = movements(connection)
+    for step in advances:
+        if newest.get((step.mark.model, step.mark.input), 0) == step.after:
+            _put(connection, step.mark, None, at=at, who=who, why=why, is_set=is_set)
+
+
+def _put(
+    connection: Connection, mark: Mark, run: str | None, *, at: datetime, who: str, why: str, is_set: bool = True
+) -> None:
+    connection.execute(
+        insert(WATERMARKS).values(
+            model=mark.model,
+            input=mark.input,
+            input_table=mark.table,
+            is_set=int(is_set),
+            uuid=mark.uuid if is_set else "",
+            snapshot_id=mark.snapshot_id if is_set else None,
+            value=mark.value if is_set else None,
+            run_id=run,
+            who=who,
+            at=at,
+            why=why,
+        )
+    )
+
+
+def _newest() -> Select[tuple[object, ...]]:
+    last = select(func.max(_C.entry)).group_by(_C.model, _C.input).scalar_subquery()
+    return select(WATERMARKS).where(_C.entry.in_(last)).order_by(_C.model, _C.input)
+
+
+def _mark(row: Row[tuple[object, ...]]) -> Mark:
+    return Mark(
+        model=row.model,
+        input=row.input,
+        table=row.input_table,
+        uuid=row.uuid,
+        snapshot_id=row.snapshot_id,
+        value=row.value,
+    )
+
+
+def _watermark(row: Row[tuple[object, ...]]) -> Watermark:
+    return Watermark(mark=_mark(row), entry=row.entry, run=row.run_id, who=row.who, at=row.at, why=row.why)

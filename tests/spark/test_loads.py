@@ -1,0 +1,109 @@
+"""Loads: what changed in the inputs is found and brought in, and nothing else."""
+
+from __future__ import annotations
+
+import pytest
+
+from retcon.core.runs import RunState
+from retcon.flow.apply import Until
+from tests.shops import Shop
+from tests.spark.test_backfills import RECOMPUTED_ORDERS, RECOMPUTED_REVENUE
+
+pytestmark = pytest.mark.spark
+
+MODELS = ("mart.orders_usd", "mart.revenue")
+
+
+def require_as_recomputed(shop: Shop) -> None:
+    assert shop.production(MODELS[0]) == shop.rows(RECOMPUTED_ORDERS)
+    assert shop.production(MODELS[1]) == shop.rows(RECOMPUTED_REVENUE)
+
+
+def loaded(shop: Shop) -> dict[str, str]:
+    """Load; the slices of each model that it covered."""
+    run = shop.load()
+    return {} if run is None else {planned.name: planned.slices.text for planned in run.plan.models}
+
+
+def test_a_load_builds_what_is_new_and_restates_what_changed_and_nothing_else(shop: Shop) -> None:
+    shop.open_doors()
+    shop.remove(MODELS[1])
+    first = shop.load()
+    assert first is not None
+    assert (first.kind, first.plan.slices) == ("load", 8)
+    assert shop.due().plan is None
+    shop.sql("INSERT INTO raw.orders VALUES (900, DATE '2026-01-03', 'EUR', 'late', 7)")
+    assert loaded(shop) == {MODELS[0]: "2026-01-03"}
+    # Rows that go are a change, too, and so is a rate; files that are written anew aren't.
+    shop.sql("DELETE FROM raw.orders WHERE order_id = 4")
+    shop.sql("UPDATE raw.rates SET rate = rate * 1.05 WHERE rate_date = DATE '2026-01-07'")
+    shop.sql("CALL lake.system.rewrite_data_files(table => 'raw.orders', options => map('rewrite-all', 'true'))")
+    assert loaded(shop) == {MODELS[0]: "2026-01-05, 2026-01-07"}
+    assert shop.production(MODELS[0]) == shop.rows(RECOMPUTED_ORDERS)
+    watermarks = shop.workspace.ledger.watermarks()
+    now = {
+        table: facts.snapshot_id
+        for table in ("raw.orders", "raw.rates")
+        if (facts := shop.workspace.tables.facts(table))
+    }
+    assert {key: w.mark.snapshot_id for key, w in watermarks.items()} == {(MODELS[0], t): s for t, s in now.items()}
+
+
+def test_what_a_backfill_brought_in_is_not_loaded_again_and_readers_follow(shop: Shop) -> None:
+    shop.open_for_business()
+    assert loaded(shop) == {}
+    shop.sql("INSERT INTO raw.orders VALUES (900, DATE '2026-01-03', 'EUR', 'late', 7)")
+    shop.sql("INSERT INTO raw.orders VALUES (901, DATE '2026-01-05', 'USD', 'late', 7)")
+    shop.backfill(start="2026-01-03", end="2026-01-03")
+    assert loaded(shop) == dict.fromkeys(MODELS, "2026-01-05")
+    require_as_recomputed(shop)
+    # A day that is there for orders and not for rates waits.
+    shop.sql("INSERT INTO raw.orders VALUES (902, DATE '2026-01-09', 'USD', 'new', 7)")
+    due = shop.due()
+    assert (due.plan, due.found[0].waiting["raw.rates"].text, due.found[0].advances) == (None, "2026-01-09", ())
+    shop.sql("INSERT INTO raw.rates VALUES (DATE '2026-01-09', 'USD', 1), (DATE '2026-01-09', 'EUR', 2)")
+    assert loaded(shop) == dict.fromkeys(MODELS, "2026-01-09")
+    require_as_recomputed(shop)
+    assert loaded(shop) == {}
+
+
+def test_a_rollback_puts_watermarks_back_and_holds_its_slices(shop: Shop) -> None:
+    shop.open_for_business()
+    shop.load()
+    before = shop.workspace.ledger.watermarks()
+    shop.sql("INSERT INTO raw.orders VALUES (900, DATE '2026-01-03', 'EUR', 'late', 7)")
+    run = shop.load()
+    assert run is not None
+    assert shop.workspace.ledger.watermarks() != before
+    shop.rollback(run)
+    assert {k: w.mark for k, w in shop.workspace.ledger.watermarks().items()} == {k: w.mark for k, w in before.items()}
+    due = shop.due()
+    assert due.plan is None
+    assert due.found[0].held.text == "2026-01-03"
+    assert due.found[0].advances == ()
+    # Whatever else comes is loaded; what is held isn't forgotten.
+    shop.sql("INSERT INTO raw.orders VALUES (901, DATE '2026-01-05', 'USD', 'late', 7)")
+    assert loaded(shop) == dict.fromkeys(MODELS, "2026-01-05")
+    assert shop.due().found[0].held.text == "2026-01-03"
+    shop.backfill(start="2026-01-03", end="2026-01-03")
+    require_as_recomputed(shop)
+    assert loaded(shop) == {}
+
+
+def test_a_load_that_broke_off_is_gone_on_with_and_its_watermarks_move_once(shop: Shop) -> None:
+    shop.open_for_business()
+    shop.load()
+    shop.sql("INSERT INTO raw.orders VALUES (900, DATE '2026-01-03', 'EUR', 'late', 7)")
+    due = shop.due()
+    assert due.plan is not None
+    shop.apply(due.plan, until=Until.STAGED)
+    before = shop.workspace.ledger.watermarks()
+    shop.close()
+    loader = shop.workspace.loader
+    unfinished = loader.unfinished(MODELS)
+    assert unfinished is not None
+    assert unfinished.id == due.plan.id
+    assert shop.apply(unfinished.plan).state is RunState.PUBLISHED
+    assert shop.workspace.ledger.watermarks() != before
+    assert loader.unfinished(MODELS) is None
+    require_as_recomputed(shop)
