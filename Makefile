@@ -33,6 +33,8 @@ soak: $(READY)
 	$(BIN)/pytest -m soak -n 2 --dist worksteal
 	RETCON_EXAMPLES=500 $(BIN)/pytest -p no:cacheprovider tests/spark/test_every_kind.py
 	RETCON_EXAMPLES=300 RETCON_STEPS=30 RETCON_SEED=$$(date +%s) $(BIN)/pytest -p no:cacheprovider tests/spark/test_life.py
+	RETCON_EXAMPLES=100 RETCON_STEPS=20 RETCON_SEED=$$(date +%s) $(BIN)/pytest -p no:cacheprovider \
+	  tests/spark/test_loads_keep_up.py
 
 bench: $(READY)
 	$(BIN)/python benchmarks/bench.py
