@@ -26,7 +26,9 @@ def consumed_by(run: Run, context: Context) -> tuple[Consumed, ...]:
     snapshots = context.snapshots(run)
     read = {i.table for planned in run.plan.models for i in planned.inputs}
     graph = context.project.graph
-    recorded = {name: _recorded(run, name, context) for name in read if name in graph.models}
+    recorded = {
+        name: _recorded(run, name, _read_of(run, name, graph), context) for name in read if name in graph.models
+    }
     grains = {name: graph.models[name].grain for name in recorded}
     found: list[Consumed] = []
     for planned in run.plan.models:
@@ -63,11 +65,24 @@ def is_told(i: Input, reader: Cut, graph: Graph) -> bool:
     return reads_its_slices(i, reader, upstream)
 
 
-def _recorded(run: Run, model: str, context: Context) -> Mapping[Slice, str]:
+def _read_of(run: Run, model: str, graph: Graph) -> SliceSet | None:
+    """The slices of a model that a run reads; None: all of them, or nobody knows which."""
+    grain = graph.models[model].grain
+    reads = [i.slices for planned in run.plan.models for i in planned.inputs if i.table == model]
+    found = SliceSet(grain)
+    for slices in reads:
+        is_by_time = slices is not None and isinstance(slices.grain, Grain) and isinstance(grain, Grain)
+        if slices is None or not (is_by_time or slices.grain == grain):
+            return None
+        found |= slices.recut(grain)
+    return found
+
+
+def _recorded(run: Run, model: str, wanted: SliceSet | None, context: Context) -> Mapping[Slice, str]:
     """The checksum of each slice of a model as this run read it: its own slices, else published ones that it saw."""
     table = run.tables.get(model)
     at = table.base_snapshot if table is not None else run.pins.get(model)
-    published = {slice: held.checksum for slice, held in standing_at(context, model, at).items()}
+    published = {slice: held.checksum for slice, held in standing_at(context, model, at, wanted).items()}
     cut = context.project.graph.models[model].grain
     own = {
         Slice(cut, cut.parse(s.slice)): s.checksum

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+from retcon.core.conflicts import Commit, changed_by
 from retcon.core.runs import PublishedSlice
-from retcon.core.slices import Slice, SliceSet
+from retcon.core.slices import Cut, Slice, SliceSet
+from retcon.core.tables import Changed
 from retcon.flow.ports import Ledger
 from retcon.flow.records import Records
 
@@ -23,19 +28,46 @@ def standing_at(
     """
     if snapshot_id is None:
         return {}
-    by, grain = records.project.graph.models[model].slicing.by, records.project.graph.models[model].grain
-    labels = None if wanted is None else {slice.label for slice in wanted}
-    all_published = records.ledger.published_slices(model)
-    published = {label: held for label, held in all_published.items() if labels is None or label in labels}
-    found: dict[Slice, PublishedSlice] = {}
-    for name in {held.run for held in published.values()}:
-        run = records.ledger.run(name)
-        since = run.tables[model].published_snapshot if run is not None and model in run.tables else None
-        changed = records.tables.changed(model, time=by, grain=grain, since=since, until=snapshot_id)
-        if since is None or changed is None or changed.everything:
-            continue
-        for label, held in published.items():
-            slice = next(iter(SliceSet.labelled(grain, (label,))), None)
-            if slice is not None and held.run == name and slice not in changed.slices:
-                found[slice] = held
-    return found
+    grain = records.project.graph.models[model].grain
+    published = _published(records, model, grain, wanted)
+    runs = {held.run for held in published.values()}
+    # Oldest first.
+    made = {run: snapshot for run, snapshot in records.ledger.published_snapshots(model).items() if run in runs}
+    if not made:
+        return {}
+    untouched = _untouched_since(records, model, made, snapshot_id)
+    return {slice: held for slice, held in published.items() if _holds(untouched.get(held.run), slice)}
+
+
+def _published(records: Records, model: str, grain: Cut, wanted: SliceSet | None) -> dict[Slice, PublishedSlice]:
+    held = records.ledger.published_slices(model)
+    slices = SliceSet.labelled(grain, held) if wanted is None else wanted
+    return {slice: held[slice.label] for slice in slices if slice.label in held}
+
+
+def _holds(changed: Changed | None, slice: Slice) -> bool:
+    return changed is not None and not changed.everything and slice not in changed.slices
+
+
+def _untouched_since(records: Records, model: str, made: Mapping[str, int], until: int) -> Mapping[str, Changed | None]:
+    """By run: what changed between its publish and a snapshot; None where that isn't known. In one walk, where the
+    history since the oldest of them is there.
+    """
+    slicing = records.project.graph.models[model].slicing
+    look = partial(records.tables.commits, model, time=slicing.by, grain=slicing.every, until=until)
+    commits = look(since=next(iter(made.values())))
+    if commits is None:
+        return {run: _changed(look(since=snapshot), slicing.every) for run, snapshot in made.items()}
+    by_snapshot = {snapshot: run for run, snapshot in made.items()}
+    found: dict[str, Changed | None] = {}
+    since = Changed(slices=SliceSet(slicing.every))
+    for commit in reversed(commits):
+        if commit.snapshot_id in by_snapshot:
+            found[by_snapshot[commit.snapshot_id]] = since
+        here = changed_by((commit,), slicing.every)
+        since = Changed(slices=since.slices | here.slices, everything=since.everything or here.everything)
+    return {**found, next(iter(made)): since}
+
+
+def _changed(commits: Sequence[Commit] | None, grain: Cut) -> Changed | None:
+    return None if commits is None else changed_by(commits, grain)

@@ -217,6 +217,18 @@ def standing_runs(connection: Connection, model: str) -> dict[str, str]:
     return {row.slice: row.run_id for row in connection.execute(_newest_slices(model))}
 
 
+def published_snapshots(connection: Connection, model: str) -> dict[str, int]:
+    """The snapshot that each publish of a model that stands made, oldest first."""
+    query = (
+        select(RUNS.c.id, RUNS.c.tables)
+        .where(RUNS.c.state == RunState.PUBLISHED)
+        .where(exists().where(WAVES.c.run_id == RUNS.c.id, WAVES.c.model == model))
+        .order_by(RUNS.c.publish_order)
+    )
+    made = {row.id: row.tables.get(model, {}).get("published_snapshot") for row in connection.execute(query)}
+    return {run_id: snapshot for run_id, snapshot in made.items() if snapshot is not None}
+
+
 def held_slices(connection: Connection, model: str) -> frozenset[str]:
     """Slices whose newest publish was undone: left alone until a new plan."""
     newness = func.row_number().over(partition_by=SLICES.c.slice, order_by=RUNS.c.publish_order.desc())

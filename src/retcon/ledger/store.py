@@ -148,6 +148,10 @@ class SqlLedger:
         """Per slice of a model, the run of its newest publish that stands."""
         return self._read(lambda connection: reading.standing_runs(connection, model), otherwise={})
 
+    def published_snapshots(self, model: str) -> dict[str, int]:
+        """The snapshot that each publish of a model that stands made, oldest first."""
+        return self._read(lambda connection: reading.published_snapshots(connection, model), otherwise={})
+
     def held_slices(self, model: str) -> frozenset[str]:
         """Slices of a model whose newest publish was undone: left alone until a new plan."""
         return self._read(lambda connection: reading.held_slices(connection, model), otherwise=frozenset())
