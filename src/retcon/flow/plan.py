@@ -132,7 +132,7 @@ class Planner:
         limits.require(bytes=sum(model.bytes for model in models))
         require_inputs(models, allow_missing=ask.allow_missing_source)
         ranges = {name: (range, slices) for name, (range, slices) in asked.items() if range is not None}
-        start, end = self._edges(ask, [range for range, _ in ranges.values()])
+        start, end = self._edges(ask, [range for range, _ in ranges.values()], interval)
         return Plan(
             id=id,
             reason=_printable(ask.reason),
@@ -266,13 +266,9 @@ class Planner:
             seen = with_planned(seen, model, slices)
         return asked
 
-    def _edges(self, ask: Ask, ranges: Sequence[Interval]) -> tuple[str | None, str | None]:
+    def _edges(self, ask: Ask, ranges: Sequence[Interval], interval: Interval | None) -> tuple[str | None, str | None]:
         """What was asked for, in words that ask for it again; where nothing was said, what it came to."""
-        around = _around(ranges)
-        if around is None and ask.changed:
-            return (None if ask.start is None else edge_text(ask.start)), (
-                None if ask.end is None else edge_text(ask.end)
-            )
+        around = _around(ranges) or (interval if ask.start or ask.end else None)
         if around is None:
             return None, None
         start, end = around.edges
