@@ -29,7 +29,7 @@ from retcon.cli.views.parts import (
     title,
 )
 from retcon.core.evolution import AddColumn, change_text
-from retcon.core.intervals import Interval
+from retcon.core.intervals import Interval, edge_text
 from retcon.core.plans import Origin, Plan, PlannedInput, PlannedModel
 from retcon.core.projects import Catalog, Settings
 
@@ -63,7 +63,10 @@ def _header(plan: Plan, zone: Zone) -> Iterator[tuple[str, RenderableType]]:
     if plan.interval is None:
         yield "range", Text.assemble("all", (f"; times are shown in {plan.timezone}", QUIET))
     else:
-        yield "range", f"{plan.request.start} to {plan.request.end}, both included ({_length(plan.interval)})"
+        # What was found has no dates that were asked for.
+        first, last = (edge_text(edge) for edge in plan.interval.edges)
+        start, end = plan.request.start or first, plan.request.end or last
+        yield "range", f"{start} to {end}, both included ({_length(plan.interval)})"
         yield "", Text(f"{plan.interval} UTC; times are shown in {plan.timezone}", style=QUIET)
     if plan.params:
         yield "params", parameters_text(plan.params)
