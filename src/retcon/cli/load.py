@@ -11,6 +11,7 @@ from retcon.cli.arguments import Environment, Json, ProjectFolder, Select
 from retcon.cli.json_output import load_result
 from retcon.cli.terminals import Terminal, terminal_of, zone_of
 from retcon.cli.views.loads import found_view, load_view
+from retcon.core.loads import total
 from retcon.core.plans import Plan
 from retcon.core.runs import Run
 from retcon.errors import Refused
@@ -71,8 +72,10 @@ def load(
         runs.append(_run(_opened(due.plan, workspace), workspace, terminal, max_active))
         if not due.left:
             break
-        terminal.say(f"{due.left:,} more slices to be loaded")
-        due = _due(names, workspace)
+        before, due = due, _due(names, workspace)
+        if total(due.found) >= total(before.found):
+            break  # as many as before: they aren't fewer the next time
+        terminal.say(f"{total(due.found):,} more slices to be loaded")
     else:
         workspace.loader.advance(due.advances, workspace.clock(), workspace.who)
     reports = [workspace.teller.show_run(run) for run in runs]

@@ -6,9 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
-from retcon.core.graphs import Graph
 from retcon.core.models import Input, Model, OnChange
-from retcon.core.planning import reads_its_slices
 from retcon.core.slices import Grain, SliceSet
 from retcon.core.watermarks import Advance
 
@@ -101,14 +99,6 @@ class Reasons:
 def is_followed(i: Input) -> bool:
     """Does a change of this input make slices stale, for a load? What a slice's past was stays what it was."""
     return i.on_change is OnChange.RESTATE and not i.is_own and not i.at_slice_end
-
-
-def readers_of(i: Input, model: Model, changed: SliceSet, graph: Graph) -> SliceSet | None:
-    """The slices of a model that read these slices of an input; None: every one."""
-    upstream = graph.models.get(i.table)
-    if changed.grain == model.grain and not isinstance(model.grain, Grain):
-        return changed if upstream is None or reads_its_slices(i, model.grain, upstream) else None
-    return None if i.time is None else i.readers_of(changed, model.grain)
 
 
 def begun(slices: SliceSet, now: datetime) -> SliceSet:

@@ -148,14 +148,16 @@ def _readers(
     for i in model.inputs:
         # What a table was when a slice ended stays what it was.
         if i.table in slices and i.on_change is on_change and not i.at_slice_end:
-            readers = _readers_of(i, model, slices[i.table], graph)
+            readers = readers_of(i, model, slices[i.table], graph)
             found |= shown if readers is None else shown & readers
     return found
 
 
-def _readers_of(i: Input, model: Model, changed: SliceSet, graph: Graph) -> SliceSet | None:
+def readers_of(i: Input, model: Model, changed: SliceSet, graph: Graph) -> SliceSet | None:
     """The slices of a model that read these slices of one of its inputs; None: every one, as where it is read whole."""
-    if reads_its_slices(i, model.grain, graph.models[i.table]):
+    upstream = graph.models.get(i.table)
+    is_bucket = isinstance(model.grain, Buckets) and changed.grain == model.grain
+    if is_bucket and (upstream is None or reads_its_slices(i, model.grain, upstream)):
         return changed
     return None if i.time is None else i.readers_of(changed, model.grain)
 

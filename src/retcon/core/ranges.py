@@ -54,13 +54,18 @@ def asked_or_default(
     return asked_interval(first, last, now)
 
 
-def since_start(model: Model, slices: SliceSet) -> SliceSet:
-    """Those at or after the model's `slices.start`: before it the model has no history."""
+def from_start(model: Model, slices: SliceSet) -> SliceSet:
+    """Those at or after the model's `slices.start`, if there are any."""
     if model.slicing.start is None or not isinstance(model.grain, Grain):
         return slices
     first = model.grain.ordinal(model.slicing.start)
-    held = SliceSet(slices.grain, tuple(o for o in slices.ordinals if o >= first))
-    if not held:
+    return SliceSet(slices.grain, tuple(o for o in slices.ordinals if o >= first))
+
+
+def since_start(model: Model, slices: SliceSet) -> SliceSet:
+    """Those at or after the model's `slices.start`: before it the model has no history."""
+    held = from_start(model, slices)
+    if not held and model.slicing.start is not None and isinstance(model.grain, Grain):
         raise Refused(
             f"{model.name} begins on {model.slicing.start} (`slices.start`), after the asked range",
             next="ask for a later range, or move `slices.start`",

@@ -105,11 +105,11 @@ def content_of_read(
     if not held.tells_changes:
         return UNKNOWN
     known = recorded or {}
-    cut = read.slices.grain if read.slices is not None and (recorded is None or recorded_cut is None) else recorded_cut
     if _ALL in known:
         return f"rows:{known[_ALL]}"
-    if read.slices is None or cut is None:
+    if read.slices is None:
         return f"files:{held.of(None).digest}"
+    cut = read.slices.grain if recorded is None or recorded_cut is None else recorded_cut
     if cut != read.slices.grain and not (isinstance(cut, Grain) and isinstance(read.slices.grain, Grain)):
         return f"files:{held.of(read.slices).digest}"
     parts: list[str] = []

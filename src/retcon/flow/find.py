@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 
-from retcon.core.loads import Found, InputReason, Reasons, Stale, begun, is_followed, older_than_window, readers_of
+from retcon.core.loads import Found, InputReason, Reasons, Stale, begun, is_followed, older_than_window
 from retcon.core.models import Input, Model
-from retcon.core.planning import World
+from retcon.core.planning import World, readers_of
 from retcon.core.projects import Project
-from retcon.core.ranges import held_by_inputs, tells_history
+from retcon.core.ranges import from_start, held_by_inputs, tells_history
 from retcon.core.readings import Reading, reading_of
 from retcon.core.runs import Consumed
 from retcon.core.slices import WHOLE, Cut, Grain, Slice, SliceSet
@@ -206,7 +206,7 @@ class Finder:
             # What was there before retcon knew it was made of nobody knows what: it stays until something changes.
             return SliceSet.of(model.grain, (s.ordinal for s in possible if s not in shown or s.label in consumed))
         readers = readers_of(look.input, model, look.changed.slices, self._graph)
-        return _since_start(model, begun(possible if readers is None else readers, now))
+        return from_start(model, begun(possible if readers is None else readers, now))
 
     def _moved(self, looks: Sequence[_Look]) -> tuple[Advance, ...]:
         """The marks that aren't where the watermarks are."""
@@ -345,7 +345,7 @@ class Finder:
         """What all inputs hold."""
         if isinstance(model.grain, Grain) and not tells_history(model, self._graph, world):
             return SliceSet(model.grain)
-        return _since_start(model, held_by_inputs(model, self._graph, world, now))
+        return from_start(model, held_by_inputs(model, self._graph, world, now))
 
     def _arrived(self, look: _Look, model: Model, slices: SliceSet, world: World) -> SliceSet:
         """Those whose own time the input holds; the others only read something of it that comes before."""
@@ -398,10 +398,3 @@ def _all(nothing: SliceSet, parts: Mapping[str, SliceSet]) -> SliceSet:
     for slices in parts.values():
         found |= slices
     return found
-
-
-def _since_start(model: Model, slices: SliceSet) -> SliceSet:
-    if model.slicing.start is None or not isinstance(model.grain, Grain):
-        return slices
-    first = model.grain.ordinal(model.slicing.start)
-    return SliceSet(slices.grain, tuple(o for o in slices.ordinals if o >= first))

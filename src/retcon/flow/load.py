@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from retcon.core.limits import OverLimits
@@ -62,9 +62,10 @@ class Loader:
                     raise  # of a model that only reads what changed
                 wanted, found = kept, [self._without(each, lacking) for each in found]
             except OverLimits:
-                if total(wanted) == 1:
-                    raise
-                wanted = oldest_half(wanted)
+                half = oldest_half(wanted)
+                if total(half) == total(wanted):
+                    raise  # none of them is older than the others
+                wanted = half
             else:
                 return Due(found=tuple(found), plan=plan, left=total(found) - total(wanted))
         return Due(found=tuple(found), plan=None, advances=tuple(a for each in found for a in each.advances))
@@ -85,20 +86,8 @@ class Loader:
             is_there = bool(self._ledger.last_published((model.name,)))
             return stays | (older_than_window(model, slices, ask.now) if is_there else SliceSet(model.grain))
 
-        return self._planner.plan(
-            Ask(
-                select=(),
-                reason=ask.reason,
-                command=ask.command,
-                by=ask.by,
-                now=ask.now,
-                suffix=ask.suffix,
-                wave=ask.wave,
-                found={each.model: each.stale for each in wanted if each.stale},
-                leave_alone=leave_alone,
-                load=Load(advances=advances),
-            )
-        )
+        found = {each.model: each.stale for each in wanted if each.stale}
+        return self._planner.plan(replace(ask, found=found, leave_alone=leave_alone, load=Load(advances=advances)))
 
     def _without(self, found: Found, lacking: InputsMissing) -> Found:
         """The slices that read what isn't there wait."""

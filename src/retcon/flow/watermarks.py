@@ -30,8 +30,6 @@ class Standing:
     """Commits since then that changed rows; None where that can't be told."""
     oldest: datetime | None
     """When the first of them was made."""
-    held: str = ""
-    """Slices of the model that loads leave alone, since their publish was undone."""
 
 
 class Watermarks:
