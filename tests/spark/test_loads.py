@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 import pytest
 
+from retcon.cli.main import run
 from retcon.core.runs import RunState
 from retcon.flow.apply import Until
 from tests.shops import Shop
@@ -21,8 +25,8 @@ def require_as_recomputed(shop: Shop) -> None:
 
 def loaded(shop: Shop) -> dict[str, str]:
     """Load; the slices of each model that it covered."""
-    run = shop.load()
-    return {} if run is None else {planned.name: planned.slices.text for planned in run.plan.models}
+    made = shop.load()
+    return {} if made is None else {planned.name: planned.slices.text for planned in made.plan.models}
 
 
 def test_a_load_builds_what_is_new_and_restates_what_changed_and_nothing_else(shop: Shop) -> None:
@@ -72,10 +76,10 @@ def test_a_rollback_puts_watermarks_back_and_holds_its_slices(shop: Shop) -> Non
     shop.load()
     before = shop.workspace.ledger.watermarks()
     shop.sql("INSERT INTO raw.orders VALUES (900, DATE '2026-01-03', 'EUR', 'late', 7)")
-    run = shop.load()
-    assert run is not None
+    undone = shop.load()
+    assert undone is not None
     assert shop.workspace.ledger.watermarks() != before
-    shop.rollback(run)
+    shop.rollback(undone)
     assert {k: w.mark for k, w in shop.workspace.ledger.watermarks().items()} == {k: w.mark for k, w in before.items()}
     due = shop.due()
     assert due.plan is None
@@ -107,3 +111,67 @@ def test_a_load_that_broke_off_is_gone_on_with_and_its_watermarks_move_once(shop
     assert shop.workspace.ledger.watermarks() != before
     assert loader.unfinished(MODELS) is None
     require_as_recomputed(shop)
+
+
+def test_the_page_about_loads_is_true_of_the_command_line(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
+    shop.open_for_business()
+    shop.close()
+
+    def retcon(*words: str, code: int = 0) -> Any:
+        assert run([*words, "--project", str(shop.root), "--json"]) == code, capsys.readouterr().err
+        return json.loads(capsys.readouterr().out).get("result")
+
+    def differing() -> dict[str, str]:
+        return {each["model"]: each["differ"] for each in retcon("plan", "--changed", "--reason", "x")["models"]}
+
+    assert differing() == dict.fromkeys(MODELS, "")
+    assert retcon("load")["runs"] == []
+    shop.sql("INSERT INTO raw.orders VALUES (900, DATE '2026-01-03', 'EUR', 'late', 7)")
+    shop.sql("INSERT INTO raw.orders VALUES (901, DATE '2026-01-06', 'EUR', 'late', 7)")
+    shop.close()
+    found = {each["model"]: each["stale"] for each in retcon("load", "--dry-run")["models"]}
+    assert found == {MODELS[0]: "2026-01-03, 2026-01-06", MODELS[1]: ""}, "readers are in the plan"
+    behind = {each["table"]: each["behind"] for each in retcon("watermarks")["watermarks"]}
+    assert behind == {"raw.orders": 2, "raw.rates": 0, MODELS[0]: 0}
+    assert retcon("plan", MODELS[0], "--why", "2026-01-03")["stale"]
+    assert not retcon("plan", MODELS[0], "--why", "2026-01-04")["stale"]
+    plan = retcon("plan", "--changed", "--reason", "x", "--dry-run")["plan"]
+    assert [model["slices"] for model in plan["models"]] == ["2026-01-03, 2026-01-06"] * 2
+    # A day of both models is all that one publish may hold: the backlog takes two, the oldest first.
+    settings = shop.root / "retcon.yaml"
+    settings.write_text(settings.read_text() + "limits: {slices: 2}\n")
+    made = [shop.workspace.ledger.run(each["run"]) for each in retcon("load")["runs"]]
+    covered = [[model.slices.text for model in each.plan.models] for each in made if each is not None]
+    assert covered == [["2026-01-03"] * 2, ["2026-01-06"] * 2]
+    shop.close()
+    require_as_recomputed(shop)
+    settings.write_text(settings.read_text().replace("limits: {slices: 2}\n", ""))
+    # Set back, everything is compared, and nothing differs.
+    retcon("watermarks", "reset", MODELS[0], "--reason", "a test")
+    unset = [each["table"] for each in retcon("watermarks", MODELS[0])["watermarks"] if each["snapshot"] is None]
+    assert unset == ["raw.orders", "raw.rates"]
+    assert retcon("load")["runs"] == []
+    assert all(each["behind"] == 0 for each in retcon("watermarks")["watermarks"])
+    retcon("watermarks", "reset", MODELS[0], code=2)
+    # A comment makes nothing stale, code makes everything so; loads follow inputs.
+    shop.edit(MODELS[0], "SELECT o.order_id", "SELECT /* the order */ o.order_id")
+    assert differing() == dict.fromkeys(MODELS, "")
+    shop.edit(MODELS[0], "o.amount * r.rate", "o.amount * r.rate * 1.01")
+    changed = retcon("plan", MODELS[0], "--changed", "--reason", "x", "--dry-run")["plan"]
+    assert changed["models"][0]["slices"] == "2026-01-01..2026-01-08"
+    assert retcon("load")["runs"] == []
+
+
+def test_what_is_older_than_the_window_is_told_and_not_restated(shop: Shop) -> None:
+    shop.remove(MODELS[1])
+    shop.edit(MODELS[0], "replay: {wave: 3}", "replay: {window: 17 days}")
+    shop.open_doors()
+    shop.load()
+    before = shop.workspace.ledger.watermarks()
+    for number, day in ((900, "2026-01-03"), (901, "2026-01-07")):
+        shop.sql(f"INSERT INTO raw.orders VALUES ({number}, DATE '{day}', 'EUR', 'late', 7)")
+    assert loaded(shop) == {MODELS[0]: "2026-01-07"}
+    due = shop.due()
+    assert (due.plan, due.found[0].late.text) == (None, "2026-01-03")
+    orders = (MODELS[0], "raw.orders")
+    assert shop.workspace.ledger.watermarks()[orders].mark == before[orders].mark, "it doesn't pass what is undecided"
