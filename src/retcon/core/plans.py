@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
@@ -149,6 +149,10 @@ class PlannedModel:
     def input(self, name: str) -> PlannedInput:
         return next(i for i in self.inputs if i.name == name)
 
+    def without(self, labels: Iterable[str]) -> PlannedModel:
+        """The same without these slices."""
+        return replace(self, slices=self.slices - SliceSet.labelled(self.slices.grain, labels))
+
     @property
     def rows(self) -> int:
         return sum(i.rows or 0 for i in self.inputs)
@@ -200,6 +204,22 @@ class Plan:
     @property
     def branch(self) -> str:
         return branch_of(self.id)
+
+    @property
+    def leaves_same_alone(self) -> bool:
+        """Is what comes out as it was not published, and what reads only that not computed? So where the scope was
+        found by what differs; what was asked for is replaced.
+        """
+        return self.load is not None or self.request.changed
+
+    def asked_for(self, model: PlannedModel, prefix: str) -> SliceSet:
+        """The slices of a model that are in the plan for their own sake, not because others are. `prefix`: of names in
+        the plan's environment.
+        """
+        if self.load is None:
+            return model.slices if model.role is Role.SELECTED else SliceSet(model.slices.grain)
+        found = self.request.found.get(model.name.removeprefix(prefix))
+        return SliceSet(model.slices.grain) if found is None else SliceSet.parse(model.slices.grain, found)
 
     @property
     def environment(self) -> str | None:
