@@ -38,5 +38,6 @@ COVERS: dict[str, frozenset[str]] = {
     "a restored ledger": frozenset({"Rebuilt recorded"}),
     "a load": frozenset({"SlicesKept recorded", "pointers swapped, COMMIT not sent", "Published recorded"}),
     "a load of nothing": frozenset({"watermarks moved"}),
+    "a decision": frozenset({"exceptions decided"}),
     "an adoption": frozenset({"adoption recorded"}),
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
+from dataclasses import replace
 from datetime import timedelta
 from itertools import count
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from retcon.core.exceptions import Decision, LateChange
 from retcon.core.plans import Plan
 from retcon.core.runs import RunState
 from retcon.core.watermarks import Advance, Mark
@@ -205,6 +207,22 @@ class Scenes:
             assert run.state is RunState.PUBLISHED
 
         return Trial(shop=self.shop, run=plan.id, tables=BOTH[1:], act=act, check=check)
+
+    def a_decision(self) -> Trial:
+        ledger, late = self.shop.workspace.ledger, LateChange(model=BOTH[0], slice=DAY, contents={}, because_of=())
+        late = replace(late, contents={"raw.orders": f"files:{next(self._numbers)}"})
+        ledger.move_watermarks((), (late,), is_set=True, why="a test", at=self.shop.now, who="ada")
+
+        def act() -> None:
+            entries = self.shop.workspace.ledger.exceptions()
+            if entries:
+                self.shop.workspace.late_changes.reject(entries, at=self.shop.now, by="cfo", reason="audited")
+
+        def check() -> None:
+            newest = self.shop.workspace.ledger.newest_exceptions(BOTH[0])[DAY]
+            assert (newest.late.contents, newest.decision) == (late.contents, Decision.REJECTED)
+
+        return Trial(shop=self.shop, run="none", tables=BOTH, act=act, check=check)
 
     def an_adoption(self) -> Trial:
         model = self._fresh_model()

@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import Any
 
 from retcon.core.evolution import SchemaChange, change_document, change_from
+from retcon.core.exceptions import LateChange, late_document, late_from
 from retcon.core.intervals import Interval
 from retcon.core.keys import Keys, keys_from
 from retcon.core.models import Order
@@ -60,7 +61,7 @@ class Request:
     changed: bool = False
     """Only what differs from what would be computed now."""
     found: Mapping[str, str] = field(default_factory=dict)
-    """Of a load: by model as production calls it, the slices that were found."""
+    """By model as production calls it: the slices that a load found, or that were named one by one."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -175,6 +176,8 @@ class Load:
     """What makes a plan that of a load: its scope was found, and its publish says how far inputs are consumed."""
 
     advances: tuple[Advance, ...]
+    late: tuple[LateChange, ...] = ()
+    """Changes too old to be restated unasked, recorded with the publish."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -321,7 +324,7 @@ def to_document(plan: Plan) -> Document:
         },
         "limits": dict(plan.limits),
         **({} if plan.keys is None else {"keys": plan.keys.document()}),
-        **({} if plan.load is None else {"load": {"advances": [advance_document(a) for a in plan.load.advances]}}),
+        **({} if plan.load is None else {"load": _load_document(plan.load)}),
         "settings": plan.settings,
         "params": dict(plan.params),
         "models": [_model_document(model) for model in plan.models],
@@ -330,6 +333,11 @@ def to_document(plan: Plan) -> Document:
         "notes": list(plan.notes),
     }
     return {**document, "digest": digest(document)}
+
+
+def _load_document(load: Load) -> Document:
+    late = {"late": [late_document(each) for each in load.late]} if load.late else {}
+    return {"advances": [advance_document(advance) for advance in load.advances], **late}
 
 
 def _model_document(model: PlannedModel) -> Document:
@@ -398,7 +406,10 @@ def from_document(document: Mapping[str, Any]) -> Plan:
 
 
 def _load_from(document: Mapping[str, Any]) -> Load:
-    return Load(advances=tuple(advance_from(advance) for advance in document["advances"]))
+    return Load(
+        advances=tuple(advance_from(advance) for advance in document["advances"]),
+        late=tuple(late_from(late) for late in document.get("late", ())),
+    )
 
 
 def request_from(document: Mapping[str, Any]) -> Request:

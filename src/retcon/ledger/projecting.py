@@ -40,7 +40,7 @@ from retcon.core.runs import (
     WaveState,
 )
 from retcon.errors import Refused
-from retcon.ledger import chain, reading, watermarks
+from retcon.ledger import chain, exceptions, reading, watermarks
 from retcon.ledger.chain import Link
 from retcon.ledger.schema import CONSUMPTION, RUNS, SLICES, VERDICTS, WAVES
 from retcon.ledger.steps import overridden_by, proof_lapses, run_after
@@ -88,10 +88,14 @@ def write_event(connection: Connection, run: Run, event: Event, *, at: datetime,
     if proof_lapses(run.state, event):
         _drop_proof(connection, run.id)
     _project(connection, run.id, event)
+    if is_publish:
+        exceptions.restated(connection, run.id)
     if is_publish and run.plan.load is not None:
         watermarks.advance(connection, run.plan.load.advances, run, at=at, who=who)
+        exceptions.record(connection, run.plan.load.late, at=at)
     if isinstance(event, RolledBack):
         watermarks.put_back(connection, run, at=at, who=who)
+        exceptions.reopened(connection, run.id)
     return link
 
 

@@ -142,7 +142,7 @@ def _told(found: Found) -> Iterator[str]:
     if found.held:
         yield f"{found.model}: {slices(found.held)} held by a rollback, until a new plan"
     if found.late:
-        yield f"{found.model}: {slices(found.late)} changed and older than its window: `retcon plan` restates them"
+        yield f"{found.model}: {slices(found.late)} changed and older than its window: `retcon exceptions` tells more"
     for table_name, waiting in found.waiting.items():
         yield f"{found.model}: {slices(waiting)} waiting for {table_name}"
     for table_name in found.unseen:
