@@ -51,6 +51,7 @@ class Scenes:
         self._folder = folder
         self._numbers = count(1000)
         self._later = timedelta()
+        self._large = 100_000
         self.shop = Shop(folder / "a shop", uri, catalog)
         self.shop.open_for_business()
 
@@ -74,7 +75,9 @@ class Scenes:
         return self._trial(plan, lambda: self.shop.apply(plan), tables=(model,))
 
     def an_override(self) -> Trial:
-        plan = self._restating(amount=100_000 * next(self._numbers))
+        # Much more than all that is there: the one before may have been published.
+        self._large *= 4
+        plan = self._restating(amount=self._large)
         answer = Override(gates=("mart.orders_usd:drift", "mart.revenue:drift"), reason="a large order")
         return self._trial(plan, lambda: self.shop.apply(plan, override=answer))
 

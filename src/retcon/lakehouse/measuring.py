@@ -35,7 +35,7 @@ from retcon.lakehouse.checksums import (
 from retcon.lakehouse.predicates import slice_at, slice_key, slice_predicate
 from retcon.lakehouse.python_models import worker_error
 from retcon.lakehouse.scoped_reads import ScopedReads, fitted, type_of
-from retcon.lakehouse.sessions import first_line
+from retcon.lakehouse.sessions import first_line, root_cause
 from retcon.lakehouse.staging import computed_by, slices_of
 
 _SIDE, _SLICE, _HASH, _WHOLE = "__retcon_side", "__retcon_slice", "__retcon_hash", "__retcon_whole"
@@ -97,8 +97,8 @@ class Measuring:
         try:
             return self._outcome(computed_by(self._reads, job), job, metrics)
         except (PySparkException, Py4JJavaError) as error:
-            reason = worker_error(self._reads.code, str(error)) or str(error).splitlines()[0]
-            raise Refused(f"{job.model.path}: {job.slices.text} can't be computed: {reason[:300]}") from error
+            reason = worker_error(self._reads.code, str(error)) or root_cause(error)
+            raise Refused(f"{job.model.path}: {job.slices.text} can't be computed: {reason}") from error
 
     def _outcome(self, rows: DataFrame, job: Job, metrics: tuple[Metric, ...]) -> Mapping[Slice, SliceMeasure]:
         fields = _hashed_fields(rows, job.model.volatile)
