@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from retcon.flow.load import Loader
     from retcon.flow.plan import Planner
     from retcon.flow.ports import GroupCommits, Warehouse
+    from retcon.flow.schedule import Schedules
     from retcon.flow.tell import Teller
     from retcon.flow.watermarks import Watermarks
     from retcon.lakehouse.foreign import SourceTables
@@ -161,6 +162,14 @@ class Workspace:
         from retcon.flow.watermarks import Watermarks
 
         return Watermarks(self.outline, self.tables, self.ledger)
+
+    @property
+    def schedules(self) -> Schedules:
+        from retcon.flow.schedule import Schedules
+        from retcon.project.crons import cron_of
+
+        zone = self.outline.settings.timezone
+        return Schedules(self.outline, self.ledger, lambda text: cron_of(text, zone))
 
     @property
     def loader(self) -> Loader:
@@ -387,6 +396,11 @@ def new_suffix() -> str:
     """Four characters that tell apart the plans of one day."""
     alphabet = string.ascii_lowercase + string.digits
     return "".join(secrets.choice(alphabet) for _ in range(4))
+
+
+def new_claim() -> str:
+    """A name for what one process takes upon itself."""
+    return secrets.token_hex(8)
 
 
 def _user() -> str:

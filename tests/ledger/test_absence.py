@@ -37,6 +37,7 @@ QUESTIONS: dict[str, tuple[Callable[[SqlLedger], object], object]] = {
     "held_slices": (lambda ledger: ledger.held_slices(FCT), frozenset()),
     "watermarks": (lambda ledger: ledger.watermarks(), {}),
     "movements": (lambda ledger: ledger.movements(), {}),
+    "turns": (lambda ledger: ledger.turns(), {}),
     "in_the_way": (lambda ledger: ledger.in_the_way(a_plan()), []),
     "adoption": (lambda ledger: ledger.adoption(FCT), None),
     "adoptions": (lambda ledger: ledger.adoptions(), {}),
@@ -62,7 +63,7 @@ def test_a_prepared_ledger_exists_and_answers_every_question_with_nothing(ledger
 def test_questions_cover_every_way_of_reading() -> None:
     writing = {"prepare", "bring_up_to_date", "adopt", "open_run", "record", "publish", "roll_back", "close",
                "take_lease", "renew_lease", "ask_to_stop", "intend", "withdraw", "rebuild",
-               "move_watermarks"}  # fmt: skip
+               "move_watermarks", "claim_schedules", "renew_claim", "end_claim"}  # fmt: skip
     assert {name for name in vars(SqlLedger) if not name.startswith("_")} - writing == set(QUESTIONS)
 
 

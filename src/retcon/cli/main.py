@@ -34,6 +34,7 @@ COMMANDS = (
     "adopt",
     "doctor",
     "watermarks",
+    "schedule",
     "status",
     "history",
     "show",

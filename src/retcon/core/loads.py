@@ -30,6 +30,8 @@ class Found:
     """How far each input is consumed, once everything stale is published."""
     unseen: tuple[str, ...] = ()
     """Tables whose changes can't be seen."""
+    compared: SliceSet | None = None
+    """The whole history, where it was compared with what was consumed; None: only what changed was."""
 
 
 @dataclass(frozen=True, kw_only=True)

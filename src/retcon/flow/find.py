@@ -6,8 +6,8 @@ saves looking: everything up to it was looked at before.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
 
@@ -60,13 +60,15 @@ class Finder:
         self._changes: dict[tuple[str, str | None, Cut, int | None], Changed | None] = {}
         self._fingerprints: dict[str, Mapping[str, str]] = {}
 
-    def find(self, names: Sequence[str], now: datetime) -> list[Found]:
-        """What of each model a load has to compute, upstream first."""
+    def find(self, names: Sequence[str], now: datetime, *, deep: Collection[str] = ()) -> list[Found]:
+        """What of each model a load has to compute, upstream first. Of a deep one the whole history is compared,
+        wherever its watermarks are.
+        """
         wanted = set(names)
         found: dict[str, Found] = {}
         for name in (name for name in self._graph.order if name in wanted):
             made = {upstream: each.stale for upstream, each in found.items() if each.stale}
-            found[name] = self._find(self._graph.models[name], made, now)
+            found[name] = self._find(self._graph.models[name], made, now, is_deep=name in deep)
         return list(found.values())
 
     def stale(self, names: Sequence[str], now: datetime) -> list[Stale]:
@@ -135,9 +137,11 @@ class Finder:
     def _movements(self) -> Mapping[tuple[str, str], int]:
         return self._records.ledger.movements()
 
-    def _find(self, model: Model, made: Mapping[str, SliceSet], now: datetime) -> Found:
+    def _find(self, model: Model, made: Mapping[str, SliceSet], now: datetime, *, is_deep: bool) -> Found:
         """With what the load makes of models further up: their new slices make new ones here."""
         looks, unseen = self._looks(model)
+        if is_deep:
+            looks = [replace(look, changed=None) for look in looks]
         nothing = SliceSet(model.grain)
         is_following = any(i.table in made for i in model.inputs if is_followed(i))
         if not is_following and all(look.is_unchanged for look in looks):
@@ -171,6 +175,7 @@ class Finder:
             waiting=waiting,
             advances=self._moved([look for look in looks if look.input.name not in blocked]),
             unseen=unseen,
+            compared=possible if is_deep else None,
         )
 
     def _new_by_upstream(

@@ -44,6 +44,7 @@ from retcon.core.runs import (
     RunOpened,
     Tally,
 )
+from retcon.core.schedules import Kind, Turn
 from retcon.core.slices import Cut, Slice, SliceSet
 from retcon.core.sweeping import TableRefs
 from retcon.core.tables import Aftermath, Changed, Column, TableContents, TableFacts
@@ -146,6 +147,18 @@ class Ledger(Protocol):
     def move_watermarks(
         self, advances: Sequence[Advance], *, is_set: bool, why: str, at: datetime, who: str
     ) -> None: ...
+    def turns(self) -> Mapping[tuple[str, Kind], Turn]: ...
+    def claim_schedules(
+        self,
+        due: Mapping[tuple[str, Kind], datetime],
+        driver: Driver,
+        *,
+        claim: str,
+        over: Sequence[str] = (),
+        seconds: float,
+    ) -> list[tuple[str, Kind]]: ...
+    def renew_claim(self, claim: str, *, seconds: float) -> bool: ...
+    def end_claim(self, claim: str, *, at: datetime, trouble: str = "") -> None: ...
     def in_the_way(self, plan: Plan) -> list[InTheWay]: ...
     def adoption(self, model: str) -> Adoption | None: ...
     def adoptions(self) -> Mapping[str, Adoption]: ...
