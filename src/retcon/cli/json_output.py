@@ -137,6 +137,7 @@ def load_result(due: Due, runs: Sequence[Run]) -> Json:
                 "waiting": {table: slices.text for table, slices in found.waiting.items()},
                 "unseen": list(found.unseen),
                 "compared": None if found.compared is None else len(found.compared),
+                "differ": {name: slices.text for name, slices in found.differs.items()},
             }
             for found in due.found
         ],

@@ -175,7 +175,7 @@ class Finder:
             waiting=waiting,
             advances=self._moved([look for look in looks if look.input.name not in blocked]),
             unseen=unseen,
-            compared=possible if is_deep else None,
+            compared=self._known(shown, consumed) if is_deep else None,
         )
 
     def _new_by_upstream(
@@ -230,7 +230,7 @@ class Finder:
         shown = world.published.get(model.name, nothing)
         possible = begun(shown | self._buildable(model, world, now), now)
         consumed = self._records.ledger.standing_consumption(model.name)
-        known = SliceSet.of(model.grain, (s.ordinal for s in shown if s.label in consumed))
+        known = self._known(shown, consumed)
         by_input = {look.input.name: self._stale_by(look, model, known, consumed) for look in looks}
         return Stale(
             model=model.name,
@@ -241,6 +241,10 @@ class Finder:
             unknown=shown - known,
             unseen=unseen,
         )
+
+    def _known(self, shown: SliceSet, consumed: _Consumption) -> SliceSet:
+        """Published slices of which it is on record what they were computed from."""
+        return SliceSet.of(shown.grain, (s.ordinal for s in shown if s.label in consumed))
 
     def _stale_by_code(self, model: Model, slices: SliceSet) -> SliceSet:
         """Slices that were computed by other code, or with other settings."""

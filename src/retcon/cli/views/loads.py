@@ -150,9 +150,8 @@ def _compared(due: Due) -> RenderableType | None:
         return None
     rows: list[tuple[str, str, str, str]] = []
     for each, compared in deep:
-        differ = list(each.why.items())
-        rows += [(each.model, table_name, str(len(hit)), slices(hit)) for table_name, hit in differ]
-        if not differ:
+        rows += [(each.model, table_name, str(len(hit)), slices(hit)) for table_name, hit in each.differs.items()]
+        if not each.differs:
             rows.append((each.model, NONE, "0", f"{counted(len(compared), 'slice')} compared, none differs"))
     heads = (name("model"), name("input"), number("differ"), prose("slices"))
     return section("Compared with what was consumed", table(heads, rows))
