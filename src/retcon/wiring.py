@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from retcon.flow.doctor import Doctor
     from retcon.flow.driving import Caller
     from retcon.flow.find import Finder
+    from retcon.flow.freshness import Freshener
     from retcon.flow.load import Loader
     from retcon.flow.plan import Planner
     from retcon.flow.ports import GroupCommits, Warehouse
@@ -156,6 +157,12 @@ class Workspace:
         from retcon.flow.find import Finder
 
         return Finder(self.project, self.tables, self.ledger)
+
+    @property
+    def freshener(self) -> Freshener:
+        from retcon.flow.freshness import Freshener
+
+        return Freshener(self.project, self.tables, self.ledger)
 
     @property
     def watermarks(self) -> Watermarks:

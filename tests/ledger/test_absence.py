@@ -33,6 +33,7 @@ QUESTIONS: dict[str, tuple[Callable[[SqlLedger], object], object]] = {
     "last_published": (lambda ledger: ledger.last_published([FCT]), {}),
     "standing_consumption": (lambda ledger: ledger.standing_consumption(FCT), {}),
     "standing_runs": (lambda ledger: ledger.standing_runs(FCT), {}),
+    "standing_code": (lambda ledger: ledger.standing_code(FCT), {}),
     "published_snapshots": (lambda ledger: ledger.published_snapshots(FCT), {}),
     "held_slices": (lambda ledger: ledger.held_slices(FCT), frozenset()),
     "watermarks": (lambda ledger: ledger.watermarks(), {}),

@@ -150,6 +150,10 @@ class SqlLedger:
         """Per slice of a model, the run of its newest publish that stands."""
         return self._read(lambda connection: reading.standing_runs(connection, model), otherwise={})
 
+    def standing_code(self, model: str) -> dict[str, str]:
+        """Per slice of a model, the fingerprints of code and settings that made its newest publish that stands."""
+        return self._read(lambda connection: reading.standing_code(connection, model), otherwise={})
+
     def published_snapshots(self, model: str) -> dict[str, int]:
         """The snapshot that each publish of a model that stands made, oldest first."""
         return self._read(lambda connection: reading.published_snapshots(connection, model), otherwise={})
