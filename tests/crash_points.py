@@ -38,5 +38,6 @@ COVERS: dict[str, frozenset[str]] = {
     "a restored ledger": frozenset({"Rebuilt recorded"}),
     "a load": frozenset({"pointers swapped, COMMIT not sent", "Published recorded"}),
     "a load of nothing": frozenset({"watermarks moved"}),
+    "a load on schedule": frozenset({"schedules claimed", "end of schedules recorded"}),
     "an adoption": frozenset({"adoption recorded"}),
 }

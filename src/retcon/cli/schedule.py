@@ -41,7 +41,7 @@ def schedule(
     that is done, and the next three, in the project's time zone. With --watch it stays and calls `retcon load --due`
     whenever something is due; a load that fails is told, and tried again at the model's next time.
 
-    \\b
+    \b
     Example:
       retcon schedule --watch
     """
