@@ -297,6 +297,7 @@ class Scenes:
         """A day later it is due again; who dies at it leaves it to the next process."""
         if not self.shop.workspace.schedules.standing(BOTH, self.shop.now):
             self.shop.edit(BOTH[1], "consumers: [board]\n", "consumers: [board]\nschedule: '0 4 * * *'\n")
+        self.shop.load()
         self.shop.now += timedelta(days=1)
 
         def standing() -> list[Standing]:
