@@ -76,7 +76,7 @@ def load(
     open_turns = [each for each in standing if each.is_due and (due or deep or each.kind is Kind.LOAD)]
     if dry_run:
         scope = _scope(open_turns) if due else _Scope(names=names, deep=names if deep else ())
-        found = _due(scope, workspace) if scope.names else _NOTHING
+        found = _due(scope, workspace, dry_run=True) if scope.names else _NOTHING
         terminal.report(
             lambda: load_result(found, ()) | turns_result(open_turns if due else None),
             lambda: found_view(found) if scope.names else not_due_view(standing, zone_of(workspace)),
@@ -141,12 +141,12 @@ def _loaded(scope: _Scope, workspace: Workspace, terminal: Terminal, max_active:
             break  # as many as before: they aren't fewer the next time
         terminal.say(f"{total(due.found):,} more slices to be loaded")
     else:
-        workspace.loader.advance(due.advances, workspace.clock(), workspace.who)
+        workspace.loader.advance(due, workspace.clock(), workspace.who)
     # Of a whole history that was compared, all that differs is told, though several publishes brought it in.
     return _Loaded(told=first if scope.deep else due, runs=tuple(runs))
 
 
-def _due(scope: _Scope, workspace: Workspace) -> Due:
+def _due(scope: _Scope, workspace: Workspace, *, dry_run: bool = False) -> Due:
     ask = Ask(
         select=(),
         reason=_REASON,
@@ -154,6 +154,7 @@ def _due(scope: _Scope, workspace: Workspace) -> Due:
         by=workspace.who,
         now=workspace.clock(),
         suffix=new_suffix(),
+        dry_run=dry_run,
     )
     return workspace.loader.due(scope.names, ask, deep=scope.deep)
 

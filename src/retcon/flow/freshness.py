@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 
+from retcon.core.exceptions import Decision
 from retcon.core.freshness import Freshness, freshness_of
+from retcon.core.loads import Found
 from retcon.core.projects import Project
 from retcon.core.slices import SliceSet
 from retcon.errors import Fault, RetconError
@@ -37,9 +40,21 @@ class Freshener:
         return found
 
     def _freshness(self, name: str, published: SliceSet, now: datetime) -> Freshness:
-        [found] = self._finder.find((name,), now)
+        [looked] = self._finder.find((name,), now)
+        found = replace(looked, why=self._with_exceptions(looked, published))
         held = SliceSet.labelled(published.grain, self._ledger.held_slices(name))
         return freshness_of(found, published, self._finder.stale_by_code(name), held, now)
+
+    def _with_exceptions(self, found: Found, published: SliceSet) -> Mapping[str, SliceSet]:
+        """Watermarks pass what is on record as an exception; until it is restated or rejected it is stale all the
+        same.
+        """
+        why = dict(found.why)
+        for label, entry in self._ledger.newest_exceptions(found.model).items():
+            if entry.decision in (Decision.OPEN, Decision.APPROVED):
+                one = SliceSet.labelled(published.grain, (label,))
+                why |= {name: why.get(name, SliceSet(published.grain)) | one for name in entry.late.because_of}
+        return why
 
 
 def not_known(names: Sequence[str], why: str) -> dict[str, Freshness]:
