@@ -17,6 +17,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import DateType, NestedField
 
+from retcon.core.exceptions import LateChange
 from retcon.core.runs import RolledBack
 from retcon.core.schedules import Kind
 from retcon.core.watermarks import Advance, Mark
@@ -197,10 +198,23 @@ def test_status_tells_how_fresh_models_are(retcon: Retcon, built: Path) -> None:
     assert stale["stale_by_input"] == {"raw.orders": {"slices": "2026-01-03", "count": 1}}
     assert stale["complete_up_to"] == "2026-01-02"
     assert fresh(REVENUE)["complete_up_to"] == "2026-01-10"
+    # What is on record as an exception is passed by watermarks, and stale until somebody has decided.
+    workspace = Workspace(built)
+    late = LateChange(model=ORDERS, slice="2026-01-02", contents={}, because_of=("raw.fx_rates",))
+    workspace.ledger.move_watermarks([], is_set=True, why="a test", at=NOON, who="ann", late=[late])
+    workspace.close()
+    assert fresh()["stale_by_input"] == {
+        "raw.orders": {"slices": "2026-01-03", "count": 1},
+        "raw.fx_rates": {"slices": "2026-01-02", "count": 1},
+    }
+    assert fresh()["complete_up_to"] == "2026-01-01"
     edit(built, "SELECT", "SELECT 1 AS one,")
     assert fresh()["stale_by_code"] == {"slices": "2026-01-01..2026-01-10", "count": 10}
     shown = " ".join(retcon("status").out.split())
-    assert f"{ORDERS} raw.orders 1 2026-01-03 {ORDERS} code, settings 10 2026-01-01..2026-01-10" in shown
+    assert (
+        f"{ORDERS} raw.orders 1 2026-01-03 {ORDERS} raw.fx_rates 1 2026-01-02 {ORDERS} code, settings 10 2026-01-01..2026-01-10"
+        in shown
+    )
     workspace = Workspace(built)
     (made,) = workspace.ledger.runs()
     workspace.ledger.roll_back(made.id, RolledBack(reason="no", snapshots={}), [], at=NOON, who="ann")
