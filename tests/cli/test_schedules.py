@@ -211,10 +211,8 @@ def test_status_tells_how_fresh_models_are(retcon: Retcon, built: Path) -> None:
     edit(built, "SELECT", "SELECT 1 AS one,")
     assert fresh()["stale_by_code"] == {"slices": "2026-01-01..2026-01-10", "count": 10}
     shown = " ".join(retcon("status").out.split())
-    assert (
-        f"{ORDERS} raw.orders 1 2026-01-03 {ORDERS} raw.fx_rates 1 2026-01-02 {ORDERS} code, settings 10 2026-01-01..2026-01-10"
-        in shown
-    )
+    for told in ("raw.orders 1 2026-01-03", "raw.fx_rates 1 2026-01-02", "code, settings 10 2026-01-01..2026-01-10"):
+        assert f"{ORDERS} {told}" in shown
     workspace = Workspace(built)
     (made,) = workspace.ledger.runs()
     workspace.ledger.roll_back(made.id, RolledBack(reason="no", snapshots={}), [], at=NOON, who="ann")
