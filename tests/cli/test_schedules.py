@@ -23,6 +23,7 @@ from retcon.core.schedules import Kind
 from retcon.core.watermarks import Advance, Mark
 from retcon.errors import Fault
 from retcon.lakehouse.metadata import IcebergMetadata
+from retcon.ledger.store import SqlLedger
 from retcon.processes import this_process
 from retcon.wiring import Workspace
 from tests.cli.conftest import Records, Retcon
@@ -99,6 +100,22 @@ def test_what_is_due_is_looked_at_once_also_where_nothing_is_found(retcon: Retco
     (after,) = retcon("schedule", "--json").result["schedules"]
     assert (after["overdue"], after["last_done"]) == (False, after["last_due"])
     assert "done" in retcon("schedule").out
+
+
+def test_a_ledger_is_brought_up_to_date_before_it_is_asked_for_schedules(
+    retcon: Retcon, built: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    schedule(built)
+    asked: list[str] = []
+
+    def noted(method: str) -> None:
+        real = getattr(SqlLedger, method)
+        monkeypatch.setattr(SqlLedger, method, lambda ledger: (asked.append(method), real(ledger))[1])
+
+    noted("bring_up_to_date")
+    noted("turns")
+    assert retcon("load", "--due").code == 0
+    assert asked == ["bring_up_to_date", "turns"]
 
 
 def test_a_load_by_hand_is_a_look_too(retcon: Retcon, built: Path) -> None:

@@ -72,6 +72,8 @@ def load(
     names = workspace.project.graph.select(tuple(select or ()), tuple(exclude or ()))
     if not names:
         raise Refused("no model is left to load", next="`retcon check` lists the models of this project")
+    if not dry_run:
+        workspace.ledger.bring_up_to_date()
     standing = workspace.schedules.standing(names, workspace.clock(), coming=1)
     open_turns = [each for each in standing if each.is_due and (due or deep or each.kind is Kind.LOAD)]
     if dry_run:
@@ -82,7 +84,6 @@ def load(
             lambda: found_view(found) if scope.names else not_due_view(standing, zone_of(workspace)),
         )
         return
-    workspace.ledger.bring_up_to_date()
     with taking(open_turns, workspace.caller(terminal.say), claim=new_claim()) as taken:
         scope = _scope(taken) if due else _Scope(names=names, deep=names if deep else ())
         loaded = _loaded(scope, workspace, terminal, max_active) if scope.names else _Loaded()
