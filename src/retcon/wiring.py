@@ -32,10 +32,12 @@ if TYPE_CHECKING:
     from retcon.flow.doctor import Doctor
     from retcon.flow.driving import Caller
     from retcon.flow.find import Finder
+    from retcon.flow.freshness import Freshener
     from retcon.flow.late import LateChanges
     from retcon.flow.load import Loader
     from retcon.flow.plan import Planner
     from retcon.flow.ports import GroupCommits, Warehouse
+    from retcon.flow.schedule import Schedules
     from retcon.flow.tell import Teller
     from retcon.flow.watermarks import Watermarks
     from retcon.lakehouse.foreign import SourceTables
@@ -160,10 +162,24 @@ class Workspace:
         return Finder(self.project, self.tables, self.ledger)
 
     @property
+    def freshener(self) -> Freshener:
+        from retcon.flow.freshness import Freshener
+
+        return Freshener(self.project, self.tables, self.ledger)
+
+    @property
     def watermarks(self) -> Watermarks:
         from retcon.flow.watermarks import Watermarks
 
         return Watermarks(self.outline, self.tables, self.ledger)
+
+    @property
+    def schedules(self) -> Schedules:
+        from retcon.flow.schedule import Schedules
+        from retcon.project.crons import cron_of
+
+        zone = self.outline.settings.timezone
+        return Schedules(self.outline, self.ledger, lambda text: cron_of(text, zone))
 
     @property
     def loader(self) -> Loader:
@@ -405,6 +421,11 @@ def new_suffix() -> str:
     """Four characters that tell apart the plans of one day."""
     alphabet = string.ascii_lowercase + string.digits
     return "".join(secrets.choice(alphabet) for _ in range(4))
+
+
+def new_claim() -> str:
+    """A name for what one process takes upon itself."""
+    return secrets.token_hex(8)
 
 
 def _user() -> str:

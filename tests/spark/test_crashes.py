@@ -15,12 +15,15 @@ import pytest
 from retcon.core.exceptions import Decision, LateChange
 from retcon.core.plans import Plan
 from retcon.core.runs import RunState
+from retcon.core.schedules import Standing
 from retcon.core.watermarks import Advance, Mark
 from retcon.errors import Conflict, GatesFailed, Interrupted, Refused
 from retcon.flow.apply import Override, Until
 from retcon.flow.doctor import Checkup
 from retcon.flow.ports import Progress
+from retcon.flow.schedule import taking
 from retcon.flow.sweep import sweep
+from retcon.wiring import new_claim
 from tests.backups import saved_ledger
 from tests.conftest import SQLITE
 from tests.crash_points import COVERS
@@ -311,6 +314,28 @@ class Scenes:
             assert self._marks() == {(step.mark.model, step.mark.input): step.mark for step in steps}
 
         return Trial(shop=self.shop, run="none", tables=BOTH, act=self.shop.load, check=check)
+
+    def a_load_on_schedule(self) -> Trial:
+        """A day later it is due again; who dies at it leaves it to the next process."""
+        if not self.shop.workspace.schedules.standing(BOTH, self.shop.now):
+            self.shop.edit(BOTH[1], "consumers: [board]\n", "consumers: [board]\nschedule: '0 4 * * *'\n")
+        self.shop.load()
+        self.shop.now += timedelta(days=1)
+
+        def standing() -> list[Standing]:
+            return self.shop.workspace.schedules.standing(BOTH, self.shop.now)
+
+        def act() -> None:
+            caller = replace(self.shop.workspace.caller(lambda _: None), is_gone=lambda _: True)
+            with taking([each for each in standing() if each.is_due], caller, claim=new_claim()) as taken:
+                if taken:
+                    self.shop.load()
+
+        def check() -> None:
+            [each] = standing()
+            assert (each.is_due, each.turn.claim, each.turn.done) == (False, None, each.due)
+
+        return Trial(shop=self.shop, run="none", tables=BOTH, act=act, check=check)
 
     def _marks(self) -> dict[tuple[str, str], Mark]:
         return {key: watermark.mark for key, watermark in self.shop.workspace.ledger.watermarks().items()}

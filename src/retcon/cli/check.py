@@ -61,10 +61,5 @@ def _later_keys(project: Project, chosen: tuple[str, ...]) -> Iterator[LaterKey]
 
 
 def _later_model_keys(model: Model) -> Iterator[tuple[str, str]]:
-    replay = model.replay
-    if model.schedule:
-        yield "schedule", model.schedule
-    if replay.reprocess_days:
-        yield "replay.reprocess", f"{replay.reprocess_days} days"
-    if replay.deep:
-        yield "replay.deep", replay.deep
+    if model.replay.reprocess_days:
+        yield "replay.reprocess", f"{model.replay.reprocess_days} days"

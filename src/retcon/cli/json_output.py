@@ -97,6 +97,8 @@ def _model(model: Model) -> Json:
         "slice_by_slice": list(model.one_by_one or model.batching.reasons),
         "gates": [gate.name for gate in model.gates],
         "consumers": list(model.consumers),
+        "schedule": model.schedule,
+        "deep": model.replay.deep,
         "retention_days": model.retention_days,
         "code": model.fingerprint,
     }
@@ -134,6 +136,8 @@ def load_result(due: Due, runs: Sequence[Run]) -> Json:
                 "late": found.late.text,
                 "waiting": {table: slices.text for table, slices in found.waiting.items()},
                 "unseen": list(found.unseen),
+                "compared": None if found.compared is None else len(found.compared),
+                "differ": {name: slices.text for name, slices in found.differs.items()},
             }
             for found in due.found
         ],

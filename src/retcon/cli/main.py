@@ -35,6 +35,7 @@ COMMANDS = (
     "doctor",
     "watermarks",
     "exceptions",
+    "schedule",
     "status",
     "history",
     "show",

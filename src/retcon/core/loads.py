@@ -33,6 +33,15 @@ class Found:
     """How far each input is consumed, once everything stale is published."""
     unseen: tuple[str, ...] = ()
     """Tables whose changes can't be seen."""
+    compared: SliceSet | None = None
+    """The whole history, where it was compared with what was consumed; None: only what changed was looked at."""
+
+    @property
+    def differs(self) -> Mapping[str, SliceSet]:
+        """By input: the slices of the history that was compared which were computed from something else."""
+        whole = self.compared
+        hits = {} if whole is None else {name: slices & whole for name, slices in self.why.items()}
+        return {name: slices for name, slices in hits.items() if slices}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,8 +6,8 @@ saves looking: everything up to it was looked at before.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
 
@@ -60,15 +60,16 @@ class Finder:
         self._worlds: dict[str, World] = {}
         self._checksums: dict[str, Mapping[Slice, str]] = {}
         self._changes: dict[tuple[str, str | None, Cut, int | None], Changed | None] = {}
-        self._fingerprints: dict[str, Mapping[str, str]] = {}
 
-    def find(self, names: Sequence[str], now: datetime) -> list[Found]:
-        """What of each model a load has to compute, upstream first."""
+    def find(self, names: Sequence[str], now: datetime, *, deep: Collection[str] = ()) -> list[Found]:
+        """What of each model a load has to compute, upstream first. Of a deep one the whole history is compared,
+        wherever its watermarks are.
+        """
         wanted = set(names)
         found: dict[str, Found] = {}
         for name in (name for name in self._graph.order if name in wanted):
             made = {upstream: each.stale for upstream, each in found.items() if each.stale}
-            found[name] = self._find(self._graph.models[name], made, now)
+            found[name] = self._find(self._graph.models[name], made, now, is_deep=name in deep)
         return list(found.values())
 
     def stale(self, names: Sequence[str], now: datetime) -> list[Stale]:
@@ -76,12 +77,18 @@ class Finder:
         wanted = set(names)
         return [self._stale(self._graph.models[name], now) for name in self._graph.order if name in wanted]
 
+    def stale_by_code(self, name: str) -> SliceSet:
+        """Published slices of a model that were computed by other code, or with other settings. From the ledger."""
+        model = self._graph.models[name]
+        now = f"{model.fingerprint} {self._records.project.settings.fingerprint}"
+        codes = self._records.ledger.standing_code(name)
+        return SliceSet.labelled(model.grain, (label for label, code in codes.items() if code != now))
+
     def why(self, model: Model, slice: Slice) -> Reasons:
         """Whether a slice is stale, and why."""
-        one = SliceSet(slice.grain, (slice.ordinal,))
         consumed = self._records.ledger.standing_consumption(model.name).get(slice.label, {})
         run = self._records.ledger.standing_runs(model.name).get(slice.label)
-        by_code = run is not None and bool(self._stale_by_code(model, one))
+        by_code = slice in self.stale_by_code(model.name)
         looks, _ = self._looks(model)
         followed = {look.input.name: look for look in looks}
         return Reasons(
@@ -137,9 +144,11 @@ class Finder:
     def _movements(self) -> Mapping[tuple[str, str], int]:
         return self._records.ledger.movements()
 
-    def _find(self, model: Model, made: Mapping[str, SliceSet], now: datetime) -> Found:
+    def _find(self, model: Model, made: Mapping[str, SliceSet], now: datetime, *, is_deep: bool) -> Found:
         """With what the load makes of models further up: their new slices make new ones here."""
         looks, unseen = self._looks(model)
+        if is_deep:
+            looks = [replace(look, changed=None) for look in looks]
         nothing = SliceSet(model.grain)
         is_following = any(i.table in made for i in model.inputs if is_followed(i))
         if not is_following and all(look.is_unchanged for look in looks):
@@ -174,6 +183,7 @@ class Finder:
             waiting=waiting,
             advances=self._moved([look for look in looks if look.input.name not in blocked]),
             unseen=unseen,
+            compared=self._known(shown, consumed) if is_deep else None,
         )
 
     def _exceptions(
@@ -244,35 +254,21 @@ class Finder:
         shown = world.published.get(model.name, nothing)
         possible = begun(shown | self._buildable(model, world, now), now)
         consumed = self._records.ledger.standing_consumption(model.name)
-        known = SliceSet.of(model.grain, (s.ordinal for s in shown if s.label in consumed))
+        known = self._known(shown, consumed)
         by_input = {look.input.name: self._stale_by(look, model, known, consumed) for look in looks}
         return Stale(
             model=model.name,
             compared=possible,
             by_input={name: slices for name, slices in by_input.items() if slices},
-            by_code=self._stale_by_code(model, known),
+            by_code=self.stale_by_code(model.name) & known,
             missing=possible - shown,
             unknown=shown - known,
             unseen=unseen,
         )
 
-    def _stale_by_code(self, model: Model, slices: SliceSet) -> SliceSet:
-        """Slices that were computed by other code, or with other settings."""
-        now = f"{model.fingerprint} {self._records.project.settings.fingerprint}"
-        runs = self._records.ledger.standing_runs(model.name)
-        return SliceSet.of(
-            model.grain, (s.ordinal for s in slices if self._code_of(runs[s.label]).get(model.name) != now)
-        )
-
-    def _code_of(self, run_id: str) -> Mapping[str, str]:
-        if run_id not in self._fingerprints:
-            run = self._records.ledger.run(run_id)
-            models = () if run is None else run.plan.models
-            self._fingerprints[run_id] = {
-                planned.name: f"{planned.fingerprint} {run.plan.settings if run is not None else ''}"
-                for planned in models
-            }
-        return self._fingerprints[run_id]
+    def _known(self, shown: SliceSet, consumed: _Consumption) -> SliceSet:
+        """Published slices of which it is on record what they were computed from."""
+        return SliceSet.of(shown.grain, (s.ordinal for s in shown if s.label in consumed))
 
     # ── one input ─────────────────────────────────────────────────────────────────────────────────────────────────
 

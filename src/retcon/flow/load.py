@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
@@ -54,9 +54,11 @@ class Loader:
         own = [run for run in mine if run.plan.environment == self._project.environment]
         return own[-1] if own else None
 
-    def due(self, names: Sequence[str], ask: Ask) -> Due:
-        """What has to be computed now. `ask` says who, when and how; its scope is found here."""
-        found = Finder(self._project, self._tables, self._ledger).find(names, ask.now)
+    def due(self, names: Sequence[str], ask: Ask, *, deep: Collection[str] = ()) -> Due:
+        """What has to be computed now. `ask` says who, when and how; its scope is found here, of deep models by
+        comparing their whole history.
+        """
+        found = Finder(self._project, self._tables, self._ledger).find(names, ask.now, deep=deep)
         if not ask.dry_run:
             found = [replace(each, exceptions=self._impact.of(each.exceptions)) for each in found]
         wanted = found

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, Row, Select, exists, func, or_, select
 from retcon.core.adoption import Adoption
 from retcon.core.chains import RecordedEvent
 from retcon.core.gates import Finding, Verdict
-from retcon.core.plans import from_document
+from retcon.core.plans import codes_in, from_document
 from retcon.core.runs import (
     Consumed,
     PublishedSlice,
@@ -220,6 +220,15 @@ def standing_consumption(connection: Connection, model: str) -> dict[str, dict[s
 def standing_runs(connection: Connection, model: str) -> dict[str, str]:
     """Per slice of a model, the run of its newest publish that stands."""
     return {row.slice: row.run_id for row in connection.execute(_newest_slices(model, written=False))}
+
+
+def standing_code(connection: Connection, model: str) -> dict[str, str]:
+    """Per slice of a model, the fingerprints of code and settings by which its newest publish that stands made it."""
+    made = standing_runs(connection, model)
+    newest = _newest_slices(model, written=False).subquery()
+    plans = connection.execute(select(RUNS.c.id, RUNS.c.plan).where(RUNS.c.id.in_(select(newest.c.run_id)))).all()
+    codes = {row.id: codes_in(row.plan).get(model, "") for row in plans}
+    return {slice: codes[run_id] for slice, run_id in made.items()}
 
 
 def published_snapshots(connection: Connection, model: str) -> dict[str, int]:

@@ -35,10 +35,11 @@ from retcon.core.runs import (
     RunOpened,
     Tally,
 )
+from retcon.core.schedules import Kind, Turn
 from retcon.core.watermarks import Advance, Watermark
 from retcon.errors import Refused
 from retcon.fault_points import FaultPoint
-from retcon.ledger import chain, exceptions, leases, outbox, overlapping, reading, watermarks
+from retcon.ledger import chain, exceptions, leases, outbox, overlapping, reading, schedules, watermarks
 from retcon.ledger.chain import Link
 from retcon.ledger.engines import database_file, engine_for, make_file, writing
 from retcon.ledger.faults import fault_of, faults
@@ -52,6 +53,7 @@ _NOTHING_RECORDED = "nothing was recorded, every table is as it was"
 _UNKNOWN_OUTCOME = "the database didn't say whether it took the last step; its record decides"
 _MIGRATED, _ADOPTED, _LEASED = FaultPoint("ledger migrated"), FaultPoint("adoption recorded"), FaultPoint("lease taken")
 _MOVED, _DECIDED = FaultPoint("watermarks moved"), FaultPoint("exceptions decided")
+_CLAIMED, _ENDED = FaultPoint("schedules claimed"), FaultPoint("end of schedules recorded")
 _INTENDED, _WITHDRAWN = FaultPoint("intent recorded"), FaultPoint("intent withdrawn")
 _SWAPPED = FaultPoint("pointers swapped, COMMIT not sent")
 _RECORDED = {kind: FaultPoint(f"{kind.__name__} recorded") for kind in get_args(Event)}
@@ -149,6 +151,10 @@ class SqlLedger:
         """Per slice of a model, the run of its newest publish that stands."""
         return self._read(lambda connection: reading.standing_runs(connection, model), otherwise={})
 
+    def standing_code(self, model: str) -> dict[str, str]:
+        """Per slice of a model, the fingerprints of code and settings that made its newest publish that stands."""
+        return self._read(lambda connection: reading.standing_code(connection, model), otherwise={})
+
     def published_snapshots(self, model: str) -> dict[str, int]:
         """The snapshot that each publish of a model that stands made, oldest first."""
         return self._read(lambda connection: reading.published_snapshots(connection, model), otherwise={})
@@ -164,6 +170,10 @@ class SqlLedger:
     def movements(self) -> Mapping[tuple[str, str], int]:
         """The newest movement of each watermark, by model and input: those of one that is unset count, too."""
         return self._read(watermarks.movements, otherwise={})
+
+    def turns(self) -> dict[tuple[str, Kind], Turn]:
+        """What is on record about schedules, by model and kind."""
+        return self._read(schedules.turns, otherwise={})
 
     def in_the_way(self, plan: Plan) -> list[InTheWay]:
         """Runs under way that write slices of this plan, oldest first."""
@@ -251,6 +261,32 @@ class SqlLedger:
             _require_ledger(connection)
             watermarks.move(connection, advances, at=at, who=who, why=why, is_set=is_set)
             exceptions.record(connection, late, at=at)
+
+    def claim_schedules(
+        self,
+        due: Mapping[tuple[str, Kind], datetime],
+        driver: Driver,
+        *,
+        claim: str,
+        over: Sequence[str] = (),
+        seconds: float,
+    ) -> list[tuple[str, Kind]]:
+        """Take these times of schedules; those that this process got: the others are done, or another process is at
+        them by a claim that isn't among those to be taken over.
+        """
+        with _CLAIMED, faults(_NOTHING_RECORDED), writing(self._engine).begin() as connection:
+            _require_ledger(connection)
+            return schedules.take(connection, due, driver, claim=claim, over=over, seconds=seconds)
+
+    def renew_claim(self, claim: str, *, seconds: float) -> bool:
+        """Let a claim end later; False where other processes have taken all of it over."""
+        with faults(_NOTHING_RECORDED), writing(self._engine).begin() as connection:
+            return schedules.extend(connection, claim, seconds=seconds)
+
+    def end_claim(self, claim: str, *, at: datetime, trouble: str = "") -> None:
+        """The times that were taken are done, unless there was trouble; then they are free again."""
+        with _ENDED, faults(_NOTHING_RECORDED), writing(self._engine).begin() as connection:
+            schedules.end(connection, claim, at=at, trouble=trouble)
 
     def open_run(self, plan: Plan, opened: RunOpened, *, at: datetime, who: str) -> Run:
         """The run of a plan: the one that is there, else a new one; refused where another one is in its way."""

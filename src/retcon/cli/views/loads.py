@@ -8,7 +8,20 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from retcon.cli.figures import NONE, Zone, counted, slices
-from retcon.cli.views.parts import QUIET, STRONG, WARN, bullets, facts, name, prose, section, stack, table, title
+from retcon.cli.views.parts import (
+    QUIET,
+    STRONG,
+    WARN,
+    bullets,
+    facts,
+    name,
+    number,
+    prose,
+    section,
+    stack,
+    table,
+    title,
+)
 from retcon.cli.views.runs import same_view, totals_table
 from retcon.cli.views.states import state_text
 from retcon.core.loads import Found, Reasons, Stale
@@ -20,7 +33,7 @@ from retcon.flow.watermarks import Standing
 def load_view(due: Due, reports: Sequence[RunReport], diffs: Sequence[DiffReport], zone: Zone) -> RenderableType:
     """What a load did."""
     if not reports:
-        return stack([_nothing(due), _notes(due)])
+        return stack([_nothing(due), _compared(due), _notes(due)])
     parts: list[RenderableType | None] = []
     for report, diff in zip(reports, diffs, strict=True):
         parts += [
@@ -30,17 +43,19 @@ def load_view(due: Due, reports: Sequence[RunReport], diffs: Sequence[DiffReport
         ]
     published = reports[-1].run.published
     when = Text(f"published {zone.named(published)}", style=QUIET) if published is not None else None
-    return stack([*parts, _notes(due), when])
+    return stack([*parts, _compared(due), _notes(due), when])
 
 
 def found_view(due: Due) -> RenderableType:
     """What a load would do."""
     if due.plan is None:
-        return stack([_nothing(due), _notes(due)])
+        return stack([_nothing(due), _compared(due), _notes(due)])
     rows = [(each.model, str(len(each.stale)), slices(each.stale), _why(each)) for each in due.found if each.stale]
     heads = (name("model"), name("slices"), prose("which"), prose("because of"))
     more = [f"{due.left:,} more slices in later publishes"] if due.left else []
-    return stack([section("To be loaded", table(heads, rows)), bullets(more) if more else None, _notes(due)])
+    return stack(
+        [section("To be loaded", table(heads, rows)), bullets(more) if more else None, _compared(due), _notes(due)]
+    )
 
 
 def stale_notes(stale: Sequence[Stale]) -> tuple[str, ...]:
@@ -127,6 +142,20 @@ def _behind(standing: Standing, zone: Zone) -> str:
 def _nothing(due: Due) -> Text:
     models = counted(len(due.found), "model")
     return Text(f"nothing to load: {models} up to date with what they read")
+
+
+def _compared(due: Due) -> RenderableType | None:
+    """Of models whose whole history was compared: what isn't what was consumed, input by input."""
+    deep = [(each, each.compared) for each in due.found if each.compared is not None]
+    if not deep:
+        return None
+    rows: list[tuple[str, str, str, str]] = []
+    for each, compared in deep:
+        rows += [(each.model, table_name, str(len(hit)), slices(hit)) for table_name, hit in each.differs.items()]
+        if not each.differs:
+            rows.append((each.model, NONE, "0", f"{counted(len(compared), 'slice')} compared, none differs"))
+    heads = (name("model"), name("input"), number("differ"), prose("slices"))
+    return section("Compared with what was consumed", table(heads, rows))
 
 
 def _why(found: Found) -> str:

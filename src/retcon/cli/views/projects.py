@@ -29,6 +29,7 @@ from retcon.cli.views.parts import (
 from retcon.core.models import Input, Model, Order, Strategy, reach_text
 from retcon.core.projects import Project, Source
 from retcon.core.promises import promise_of
+from retcon.core.schedules import Kind, schedules_of
 from retcon.core.slices import Buckets, Cut
 
 if TYPE_CHECKING:
@@ -93,6 +94,8 @@ def _model_block(number: int, model: Model) -> RenderableType:
     pairs.append(("gates", gates_text(gate.name for gate in model.gates)))
     if model.consumers:
         pairs.append(("read by", ", ".join(model.consumers)))
+    if schedules_of(model):
+        pairs.append(("loaded", schedules_text(model)))
     return stack([Text(), line, indented(facts(pairs), 3)])
 
 
@@ -129,6 +132,12 @@ def input_text(i: Input, reader: Cut) -> Text:
         return Text.assemble(i.table + known_as, (f" whole{windows}{then}", QUIET))
     around = "".join(f", {reach_text(n)} {way}" for n, way in ((i.lookback, "back"), (i.lookahead, "ahead")) if n)
     return Text.assemble(i.table + known_as, (f" by {by}{around}{windows}{then}", QUIET))
+
+
+def schedules_text(model: Model) -> str:
+    """`0 4 * * *, compared as a whole 0 5 * * 0`."""
+    words = {Kind.LOAD: "", Kind.DEEP: "compared as a whole "}
+    return ", ".join(f"{words[each.kind]}{each.cron}" for each in schedules_of(model))
 
 
 def gates_text(gates: Iterable[str]) -> str:
