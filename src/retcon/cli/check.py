@@ -12,6 +12,7 @@ from retcon.cli.terminals import terminal_of
 from retcon.cli.views.projects import CheckReport, LaterKey, check_view
 from retcon.core.models import Model
 from retcon.core.projects import Project
+from retcon.core.promises import notes_on_updated
 
 
 def check(
@@ -42,6 +43,7 @@ def check(
         project=found,
         models=tuple(found.graph.models[name] for name in chosen),
         later=tuple(_later_keys(found, chosen)),
+        notes=tuple(notes_on_updated([found.graph.models[name] for name in chosen], found.settings)),
     )
     terminal.report(lambda: check_result(report), lambda: check_view(report))
 
@@ -52,19 +54,11 @@ def _later_keys(project: Project, chosen: tuple[str, ...]) -> Iterator[LaterKey]
         yield from (
             LaterKey(where=name, key=key, value=value) for key, value in _later_model_keys(project.graph.models[name])
         )
-    settings = project.settings
-    for source in settings.sources.values():
-        if source.updated:
-            yield LaterKey(where=source.name, key="updated", value=source.updated)
-        if source.key:
-            yield LaterKey(where=source.name, key="key", value=", ".join(source.key))
 
 
 def _later_model_keys(model: Model) -> Iterator[tuple[str, str]]:
     replay = model.replay
     if model.schedule:
         yield "schedule", model.schedule
-    if replay.reprocess_days:
-        yield "replay.reprocess", f"{replay.reprocess_days} days"
     if replay.deep:
         yield "replay.deep", replay.deep

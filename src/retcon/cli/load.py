@@ -11,7 +11,7 @@ from retcon.cli.arguments import Environment, Json, ProjectFolder, Select
 from retcon.cli.json_output import load_result
 from retcon.cli.terminals import Terminal, terminal_of, zone_of
 from retcon.cli.views.loads import found_view, load_view
-from retcon.core.loads import total
+from retcon.core.loads import refusal_of, total
 from retcon.core.plans import Plan
 from retcon.core.runs import Run
 from retcon.errors import Refused
@@ -80,7 +80,13 @@ def load(
         workspace.loader.advance(due.advances, workspace.clock(), workspace.who)
     reports = [workspace.teller.show_run(run) for run in runs]
     diffs = [workspace.teller.diff(run) for run in runs]
+    back = refusal_of(due.found)
+    if back is not None and terminal.as_json:
+        terminal.evidence = load_result(due, runs)
+        raise back
     terminal.report(lambda: load_result(due, runs), lambda: load_view(due, reports, diffs, zone_of(workspace)))
+    if back is not None:
+        raise back
 
 
 def _due(names: tuple[str, ...], workspace: Workspace) -> Due:

@@ -16,6 +16,7 @@ from retcon.cli.views.parts import (
     QUIET,
     STRONG,
     WARN,
+    bullets,
     command,
     facts,
     indented,
@@ -28,7 +29,7 @@ from retcon.cli.views.parts import (
 )
 from retcon.core.models import Input, Model, Order, Strategy, reach_text
 from retcon.core.projects import Project, Source
-from retcon.core.promises import promise_of
+from retcon.core.promises import promise_of, seen_of
 from retcon.core.slices import Buckets, Cut
 
 if TYPE_CHECKING:
@@ -52,6 +53,8 @@ class CheckReport:
     models: tuple[Model, ...]
     """Those that were asked for, in running order."""
     later: tuple[LaterKey, ...]
+    notes: tuple[str, ...] = ()
+    """What is declared and has no effect."""
 
     @property
     def foreign(self) -> tuple[Source, ...]:
@@ -73,7 +76,7 @@ def check_view(report: CheckReport) -> RenderableType:
         hint = Text("no models yet: write one into models/<namespace>/<table>.sql", style=QUIET)
         return stack([head, indented(hint)])
     blocks = (_model_block(number, model) for number, model in enumerate(report.models, start=1))
-    return stack([head, *blocks, _foreign_section(report.foreign), _later_section(report.later)])
+    return stack([head, *blocks, _foreign_section(report.foreign), _notes(report.notes), _later_section(report.later)])
 
 
 def _environments(project: Project) -> Iterator[Text]:
@@ -138,8 +141,15 @@ def gates_text(gates: Iterable[str]) -> str:
 def _foreign_section(foreign: tuple[Source, ...]) -> RenderableType | None:
     if not foreign:
         return None
-    rows = [(source.name, source.format or "", Text(promise_of(source), style=QUIET)) for source in foreign]
+    rows = [
+        (source.name, source.format or "", Text(f"{promise_of(source)}; {seen_of(source)}", style=QUIET))
+        for source in foreign
+    ]
     return section("Not Iceberg", table((name(), name(), prose()), rows))
+
+
+def _notes(notes: tuple[str, ...]) -> RenderableType | None:
+    return section("Without effect", bullets(Text(note, style=WARN) for note in notes)) if notes else None
 
 
 def _later_section(later: tuple[LaterKey, ...]) -> RenderableType | None:

@@ -1,0 +1,153 @@
+"""Loads of what isn't Iceberg: sources known by an `updated` column, files by day, and sources that went back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from retcon.cli.main import run
+from tests.shops import Shop
+
+pytestmark = pytest.mark.spark
+
+MODEL = "mart.daily"
+SUMMARY = """\
+/* retcon
+slices: {by: order_date, every: day}
+inputs: {raw.bookings: {time: order_date}}
+replay: {reprocess: 3 days}
+*/
+SELECT order_date, count(*) AS orders, sum(amount) AS amount FROM raw.bookings GROUP BY order_date
+"""
+COLUMNS = "{order_id: bigint, order_date: date, amount: int, updated_at: timestamp}"
+CSV = f"sources: {{raw.bookings: {{format: csv, path: data, columns: {COLUMNS}, updated: updated_at}}}}\n"
+TABLE = (
+    'sources: {raw.bookings: {format: jdbc, options: {url: "${BOOKINGS}", dbtable: bookings}, '
+    "updated: updated_at, key: [order_id]}}\n"
+)
+
+Retcon = Callable[..., Any]
+Row = tuple[int, str, int, str]
+
+FIRST: list[Row] = [
+    (1, "2026-01-01", 10, "2026-01-01 09:00:00"),
+    (2, "2026-01-02", 20, "2026-01-02 09:00:00"),
+    (3, "2026-01-03", 30, "2026-01-08 09:00:00"),
+]
+
+
+@pytest.fixture
+def retcon(shop: Shop, capsys: pytest.CaptureFixture[str]) -> Retcon:
+    """Runs a command; its result, or its error where it isn't to succeed."""
+
+    def call(*words: str, code: int = 0) -> Any:
+        shop.close()
+        assert run([*words, "--project", str(shop.root), "--json"]) == code, capsys.readouterr()
+        document = json.loads(capsys.readouterr().out)
+        return document["result" if not code else "error"]
+
+    return call
+
+
+def declare(shop: Shop, sources: str) -> None:
+    """A project with one model over a source that isn't Iceberg."""
+    shop.remove("mart.orders_usd", "mart.revenue")
+    settings = shop.root / "retcon.yaml"
+    settings.write_text(settings.read_text() + sources)
+    shop.write(MODEL, SUMMARY)
+
+
+def write(shop: Shop, rows: list[Row]) -> None:
+    folder = shop.root / "data"
+    folder.mkdir(exist_ok=True)
+    lines = ["order_id,order_date,amount,updated_at", *(",".join(map(str, row)) for row in rows)]
+    (folder / "bookings.csv").write_text("\n".join(lines) + "\n")
+
+
+def slices_of(shop: Shop, loaded: Any) -> list[str]:
+    """What each run of a load covered."""
+    runs = [shop.workspace.ledger.run(each["run"]) for each in loaded["runs"]]
+    return [planned.slices.text for each in runs if each is not None for planned in each.plan.models]
+
+
+def amounts(shop: Shop) -> dict[str, int]:
+    return {day.isoformat(): amount for day, _, amount in shop.production(MODEL)}
+
+
+def test_a_source_known_by_its_updated_column(shop: Shop, retcon: Retcon) -> None:
+    declare(shop, CSV)
+    rows = list(FIRST)
+
+    def load(*more: Row) -> list[str]:
+        rows.extend(more)
+        write(shop, rows)
+        return slices_of(shop, retcon("load"))
+
+    def told() -> list[str]:
+        found: list[str] = retcon("load", "--dry-run")["models"][0]["notes"]
+        return found
+
+    assert load() == ["2026-01-01..2026-01-03"]
+    assert load() == [], "rows at the very mark are looked at again, and are the same"
+    # Ties: another batch with the newest time that was seen.
+    assert load((4, "2026-01-02", 1, "2026-01-08 09:00:00")) == ["2026-01-02"]
+    # An old time that is committed late: the trailing window of three days catches it.
+    assert load((5, "2026-01-01", 1, "2026-01-05 09:00:00")) == ["2026-01-01"]
+    # Nobody knows when: looked at by every load, and counted.
+    assert load((6, "2026-01-03", 1, "")) == ["2026-01-03"]
+    assert told() == ["raw.bookings: 1 row without updated_at: looked at by every load"]
+    # Far in the future: loaded, and the watermark doesn't follow.
+    mark = "updated_at=2026-01-08T09:00:00+00:00"
+    assert load((7, "2026-01-04", 40, "2099-01-01 00:00:00")) == ["2026-01-04"]
+    assert [each["value"] for each in retcon("watermarks")["watermarks"]] == [mark]
+    assert "1 row with updated_at in the future: loaded, the watermark stays at 2026-01-08 09:00:00" in told()[1]
+    assert load() == []
+    assert amounts(shop) == {"2026-01-01": 11, "2026-01-02": 21, "2026-01-03": 31, "2026-01-04": 40}
+    # Older than the window, or gone: not seen by a load; compared by a plan.
+    rows.remove((4, "2026-01-02", 1, "2026-01-08 09:00:00"))
+    assert load((8, "2026-01-01", 1, "2026-01-02 09:00:00")) == []
+    assert retcon("plan", "--changed", "--reason", "x", "--dry-run")["plan"]["models"][0]["slices"] == (
+        "2026-01-01..2026-01-02"
+    )
+    # Restored from a backup: nothing is loaded until somebody says so.
+    rows[:] = [FIRST[0], (2, "2026-01-02", 200, "2026-01-03 09:00:00"), (3, "2026-01-03", 3, "2026-01-03 09:00:00")]
+    write(shop, rows)
+    refused = retcon("load", code=1)
+    assert "was read up to updated_at 2026-01-08 09:00:00, and no row is as new any more" in refused["message"]
+    assert "retcon watermarks reset mart.daily --input raw.bookings" in refused["next"]
+    assert [each["value"] for each in retcon("watermarks")["watermarks"]] == [mark]
+    retcon("watermarks", "reset", MODEL, "--reason", "restored")
+    assert load() == ["2026-01-01..2026-01-03"]
+    assert amounts(shop) == {"2026-01-01": 10, "2026-01-02": 200, "2026-01-03": 3, "2026-01-04": 40}
+    retcon("watermarks", "reset", MODEL, "--to", "2026-01-01", "--reason", "once more")
+    assert load() == []
+    retcon("watermarks", "reset", MODEL, "--to", "2026-02-01", "--reason", "forward", code=1)
+
+
+def test_with_a_key_rows_of_a_database_that_moved_or_went_are_found(
+    shop: Shop, retcon: Retcon, postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BOOKINGS", "jdbc:" + postgres_url.replace("retcon@", "") + "?user=retcon")
+    declare(shop, TABLE)
+    with psycopg.connect(postgres_url, autocommit=True) as server:
+        server.execute("DROP TABLE IF EXISTS bookings")
+        server.execute("CREATE TABLE bookings (order_id int, order_date date, amount int, updated_at timestamptz)")
+        server.cursor().executemany(
+            "INSERT INTO bookings VALUES (%s, %s::date, %s, %s::timestamptz)",
+            [(*row[:3], f"{row[3]}+00") for row in [*FIRST, (4, "2026-01-01", 1, "2026-01-01 09:00:00")]],
+        )
+        assert slices_of(shop, retcon("load")) == ["2026-01-01..2026-01-03"]
+        assert slices_of(shop, retcon("load")) == []
+        server.execute("UPDATE bookings SET order_date = '2026-01-03', updated_at = '2026-01-09' WHERE order_id = 4")
+        assert slices_of(shop, retcon("load")) == ["2026-01-01, 2026-01-03"]
+        assert amounts(shop) == {"2026-01-01": 10, "2026-01-02": 20, "2026-01-03": 31}
+        server.execute("INSERT INTO bookings VALUES (5, '2026-01-02', 5, '2026-01-09'), (6, '2026-01-01', 1, now())")
+        server.execute("DELETE FROM bookings WHERE order_id = 3")
+        assert slices_of(shop, retcon("load")) == ["2026-01-01..2026-01-03"]
+        assert amounts(shop) == {"2026-01-01": 11, "2026-01-02": 25, "2026-01-03": 1}
