@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from datetime import date
-from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -13,6 +11,7 @@ import pytest
 
 from retcon.cli.main import run
 from tests.shops import Shop
+from tests.spark.test_backfills import RECOMPUTED_ORDERS
 
 pytestmark = pytest.mark.spark
 
@@ -111,10 +110,9 @@ def test_a_source_known_by_its_updated_column(shop: Shop, retcon: Retcon) -> Non
     assert amounts(shop) == {"2026-01-01": 11, "2026-01-02": 21, "2026-01-03": 31, "2026-01-04": 40}
     # Older than the window, or gone: not seen by a load; compared by a plan.
     rows.remove((4, "2026-01-02", 1, "2026-01-08 09:00:00"))
-    assert load((8, "2026-01-01", 1, "2026-01-02 09:00:00")) == []
-    assert retcon("plan", "--changed", "--reason", "x", "--dry-run")["plan"]["models"][0]["slices"] == (
-        "2026-01-01..2026-01-02"
-    )
+    assert load((8, "2026-01-02", 2, "2026-01-02 10:00:00")) == []
+    plan = retcon("plan", "--changed", "--reason", "x", "--dry-run")["plan"]
+    assert [model["slices"] for model in plan["models"]] == ["2026-01-02"]
     # Restored from a backup: nothing is loaded until somebody says so.
     rows[:] = [FIRST[0], (2, "2026-01-02", 200, "2026-01-03 09:00:00"), (3, "2026-01-03", 3, "2026-01-03 09:00:00")]
     write(shop, rows)
@@ -151,3 +149,59 @@ def test_with_a_key_rows_of_a_database_that_moved_or_went_are_found(
         server.execute("DELETE FROM bookings WHERE order_id = 3")
         assert slices_of(shop, retcon("load")) == ["2026-01-01..2026-01-03"]
         assert amounts(shop) == {"2026-01-01": 11, "2026-01-02": 25, "2026-01-03": 1}
+
+
+def test_an_iceberg_source_that_was_set_back_stops_its_readers_and_one_made_again_is_compared(
+    shop: Shop, retcon: Retcon
+) -> None:
+    shop.open_doors()
+    shop.remove("mart.revenue")
+    shop.write("mart.rates", "/* retcon\nslices: {by: rate_date, every: day}\ninputs: {raw.rates: {time: rate_date}}\n"
+               "*/\nSELECT rate_date, currency, rate FROM raw.rates\n")  # fmt: skip
+    ((before,),) = shop.sql("SELECT snapshot_id FROM raw.orders.history ORDER BY made_current_at DESC LIMIT 1")
+    shop.sql("INSERT INTO raw.orders VALUES (900, DATE '2026-01-03', 'EUR', 'late', 7)")
+    retcon("load")
+    shop.sql(f"CALL lake.system.rollback_to_snapshot('raw.orders', {before})")
+    shop.sql("INSERT INTO raw.rates VALUES (DATE '2026-01-09', 'USD', 1)")
+    refused = retcon("load", code=1)
+    assert "raw.orders was read at snapshot" in refused["message"]
+    assert "mart.orders_usd stays as it is" in refused["state"]
+    assert slices_of(shop, refused) == ["2026-01-09"], "others go on"
+    # What is different is found all the same, for a plan; also when more was written since.
+    shop.sql("INSERT INTO raw.orders VALUES (901, DATE '2026-01-05', 'EUR', 'new', 7)")
+    differ = retcon("plan", "mart.orders_usd", "--changed", "--reason", "x", "--dry-run")["plan"]["models"]
+    assert [model["slices"] for model in differ] == ["2026-01-03, 2026-01-05"]
+    assert retcon("load", code=1)["runs"] == []
+    retcon("watermarks", "reset", "mart.orders_usd", "--to", "2026-01-15", "--reason", "restored", code=1)
+    retcon("watermarks", "reset", "mart.orders_usd", "--input", "raw.orders", "--reason", "restored")
+    assert slices_of(shop, retcon("load")) == ["2026-01-03, 2026-01-05"]
+    assert shop.production("mart.orders_usd") == shop.rows(RECOMPUTED_ORDERS)
+    # Dropped and made again, it is another table: every day is compared, and what its files were isn't known.
+    shop.sql("CREATE TABLE raw.kept USING iceberg AS SELECT * FROM raw.orders")
+    shop.sql("DROP TABLE raw.orders")
+    shop.sql("CREATE TABLE raw.orders USING iceberg PARTITIONED BY (order_date) AS SELECT * FROM raw.kept "
+             "WHERE order_id <> 901")  # fmt: skip
+    assert slices_of(shop, retcon("load")) == ["2026-01-01..2026-01-08"]
+    assert shop.production("mart.orders_usd") == shop.rows(RECOMPUTED_ORDERS)
+    assert retcon("load")["runs"] == []
+
+
+def test_files_in_folders_by_day_are_loaded_by_the_day(shop: Shop, retcon: Retcon) -> None:
+    columns = "{order_id: bigint, amount: int, order_date: date}"
+    declare(shop, f"sources: {{raw.bookings: {{format: csv, path: data, columns: {columns}}}}}\n")
+
+    def put(day: int, name: str, amount: int) -> None:
+        folder = shop.root / "data" / f"order_date=2026-01-0{day}"
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / f"{name}.csv").write_text(f"order_id,amount\n1,{amount}\n")
+
+    for day in (1, 2, 3):
+        put(day, "a", day)
+    assert slices_of(shop, retcon("load")) == ["2026-01-01..2026-01-03"]
+    assert retcon("load")["runs"] == []
+    put(1, "a", 100)
+    put(3, "b", 10)
+    put(4, "a", 4)
+    assert slices_of(shop, retcon("load")) == ["2026-01-01, 2026-01-03..2026-01-04"]
+    assert amounts(shop) == {"2026-01-01": 100, "2026-01-02": 2, "2026-01-03": 13, "2026-01-04": 4}
+    assert retcon("load")["runs"] == []
