@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import psycopg
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from retcon.cli.main import run
+from retcon.core.projects import Source
+from retcon.core.slices import WHOLE, Buckets, Grain, SliceSet
+from retcon.core.updates import SliceRows, Wanted
+from retcon.errors import Refused
+from retcon.lakehouse.looking import look_at_rows
 from tests.shops import Shop
 from tests.spark.test_backfills import RECOMPUTED_ORDERS
 
@@ -205,3 +214,51 @@ def test_files_in_folders_by_day_are_loaded_by_the_day(shop: Shop, retcon: Retco
     assert slices_of(shop, retcon("load")) == ["2026-01-01, 2026-01-03..2026-01-04"]
     assert amounts(shop) == {"2026-01-01": 100, "2026-01-02": 2, "2026-01-03": 13, "2026-01-04": 4}
     assert retcon("load")["runs"] == []
+
+
+def test_rows_are_looked_at_by_the_slices_and_types_of_their_columns(shop: Shop) -> None:
+    at = [datetime(2026, 1, 1, 23, 59, 59, 999_999), datetime(2026, 1, 2, 0, 30), datetime(2026, 3, 5), None]
+    times = pa.array(at, pa.timestamp("us"))
+    columns = {
+        "k": [1, 2, 3, 4],
+        "ntz": times,
+        "utc": times.cast(pa.timestamp("us", tz="UTC")),
+        "day": times.cast(pa.date32()),
+        "text": ["a", "b", "c", "d"],
+    }
+    pq.write_table(pa.table(columns), shop.root / "rows.parquet")
+    settings = shop.root / "retcon.yaml"
+    # Days and hours are UTC's, whatever the session thinks.
+    settings.write_text(settings.read_text() + "timezone: America/New_York\n")
+    shop.close()
+    path = str(shop.root / "rows.parquet")
+
+    def look(updated: str, **wanted: Any) -> dict[tuple[int | None, int | None], SliceRows]:
+        source = Source(name="raw.r", format="parquet", path=path, updated=updated, key=("k",))
+        found = look_at_rows(shop.workspace.spark, source, None, Wanted(**wanted))
+        return {(rows.first, rows.last): rows for rows in found}
+
+    day, hour = (partial(grain.ordinal, datetime(2026, 1, 2, tzinfo=UTC)) for grain in (Grain.DAY, Grain.HOUR))
+    for column in ("ntz", "utc", "day"):
+        days = look(column, time=column, cut=Grain.DAY)
+        assert set(days) == {(day() - 1, day() - 1), (day(), day()), (day() + 62, day() + 62), (0, -1)}
+        newest = datetime(2026, 1, 2, 0, 0 if column == "day" else 30, tzinfo=UTC)
+        assert days[day(), day()].newest == newest
+        assert (days[0, -1].newest, days[0, -1].nulls) == (None, 1)
+        recent = look(column, time=column, cut=Grain.MONTH, since=newest, until=newest)
+        assert {(rows.rows, rows.newest, rows.nulls, rows.ahead) for rows in recent.values()} == {
+            (1, newest, 0, 0),
+            (1, None, 0, 1),
+            (1, None, 1, 0),
+        }
+        (one,) = look(column, time=column, cut=Grain.DAY, within=SliceSet(Grain.DAY, (day(),))).values()
+        assert one.checksum == days[day(), day()].checksum
+        (whole,) = look(column, time=None, cut=WHOLE).values()
+        assert whole.rows == 4
+    # A date tells no hours: its rows may be in any hour of its day.
+    assert (hour(), hour() + 23) in look("utc", time="day", cut=Grain.HOUR)
+    assert (hour(), hour()) in look("utc", time="utc", cut=Grain.HOUR)
+    assert set(look("utc", time="k", cut=Buckets(4))) == {(None, None)}
+    for updated, message in (("nothing", r"raw\.r has no column nothing"), ("text", r"raw\.r\.text is string")):
+        with pytest.raises(Refused, match=message):
+            look(updated, time="day", cut=Grain.DAY)

@@ -137,6 +137,10 @@ class Finder:
             advances = self._moved(looks)
             none = Found(model=model.name, stale=nothing, held=nothing, late=nothing, unseen=unseen, notes=told)
             return replace(none, advances=advances)
+        for look in looks:
+            if look.changed:  # what there is of it is known before it is asked which slices can be built
+                readers = readers_of(look.input, model, look.changed.slices, self._graph)
+                self._look_at(look, begun(readers or nothing, now))
         world = self._world(model)
         shown = world.published.get(model.name, nothing)
         possible = begun(shown | self._buildable(model, world, now), now)
@@ -324,13 +328,17 @@ class Finder:
 
     def _stale_by(self, look: Look, model: Model, slices: SliceSet, consumed: _Consumption) -> SliceSet:
         """Of these slices, those whose share of an input isn't what they were computed from."""
-        if slices and look.by is not None and not look.mark.uuid:
-            held = self._records.contents(look.input.table, look.by, look.cut, look.mark.snapshot_id)
-            held.of(look.input.read_by(slices, look.cut))  # rows are looked at once, not slice by slice
+        self._look_at(look, slices)
         return SliceSet.of(
             model.grain,
             (s.ordinal for s in slices if not self._is_consumed(look, model, s, consumed.get(s.label, {}))),
         )
+
+    def _look_at(self, look: Look, slices: SliceSet) -> None:
+        """At the rows that these slices read, once and not slice by slice."""
+        if slices and look.by is not None and not look.mark.uuid:
+            held = self._records.contents(look.input.table, look.by, look.cut, look.mark.snapshot_id)
+            held.of(look.input.read_by(slices, look.cut))
 
     def _is_consumed(self, look: Look, model: Model, slice: Slice, consumed: Mapping[str, Consumed]) -> bool:
         known = consumed.get(look.input.name)
