@@ -142,7 +142,7 @@ def _foreign_section(foreign: tuple[Source, ...]) -> RenderableType | None:
     if not foreign:
         return None
     rows = [
-        (source.name, source.format or "", Text(f"{promise_of(source)}; {seen_of(source)}", style=QUIET))
+        (source.name, source.format or "", Text(f"{promise_of(source)}\n{seen_of(source)}", style=QUIET))
         for source in foreign
     ]
     return section("Not Iceberg", table((name(), name(), prose()), rows))
