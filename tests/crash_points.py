@@ -36,7 +36,8 @@ COVERS: dict[str, frozenset[str]] = {
     "a REST catalog": frozenset({"intent recorded", "group committed by the catalog"}),
     "a REST catalog that says no": frozenset({"intent withdrawn"}),
     "a restored ledger": frozenset({"Rebuilt recorded"}),
-    "a load": frozenset({"pointers swapped, COMMIT not sent", "Published recorded"}),
+    "a load": frozenset({"SlicesKept recorded", "pointers swapped, COMMIT not sent", "Published recorded"}),
     "a load of nothing": frozenset({"watermarks moved"}),
+    "a decision": frozenset({"exceptions decided"}),
     "an adoption": frozenset({"adoption recorded"}),
 }

@@ -259,7 +259,7 @@ class Shop:
         due = self.due(*select)
         if due.plan is not None:
             return self.apply(due.plan, **context)
-        self.workspace.loader.advance(due.advances, self.now, "ada")
+        self.workspace.loader.advance(due, self.now, "ada")
         return None
 
     def rollback(self, run: Run, reason: str = "a test", **context: Any) -> Undone:

@@ -13,11 +13,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from retcon.core.environments import bound
+from retcon.core.gates import Metric
 from retcon.core.jobs import Job, Read
+from retcon.core.measures import SliceMeasure
 from retcon.core.models import Model
 from retcon.core.plans import Plan
 from retcon.core.projects import Project, Source
-from retcon.core.slices import SliceSet
+from retcon.core.slices import Slice, SliceSet
 from retcon.core.updates import SliceRows, Wanted
 from retcon.errors import BadArguments, Problem, Refused
 from retcon.flow.ports import Clock, Watch
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from retcon.flow.doctor import Doctor
     from retcon.flow.driving import Caller
     from retcon.flow.find import Finder
+    from retcon.flow.late import LateChanges
     from retcon.flow.load import Loader
     from retcon.flow.plan import Planner
     from retcon.flow.ports import GroupCommits, Warehouse
@@ -171,9 +174,24 @@ class Workspace:
 
     @property
     def loader(self) -> Loader:
+        from retcon.flow.late import Impact
         from retcon.flow.load import Loader
 
-        return Loader(self.project, self.tables, self.ledger, self.planner)
+        impact = Impact(
+            project=self.project, tables=self.tables, ledger=self.ledger, outcome=self._outcome, clock=self.clock
+        )
+        return Loader(self.project, self.tables, self.ledger, self.planner, impact)
+
+    @property
+    def late_changes(self) -> LateChanges:
+        from retcon.flow.late import LateChanges
+
+        return LateChanges(self.ledger, self.planner)
+
+    def _outcome(self, job: Job, metrics: tuple[Metric, ...]) -> Mapping[Slice, SliceMeasure]:
+        """Starts Spark, to tell what late changes would change."""
+        self.import_code([job.model])
+        return self.warehouse.outcome(job, metrics)
 
     def _homes(self, job: Job, there: Read) -> SliceSet:
         """Starts Spark, for plans that have to look at rows."""

@@ -34,6 +34,8 @@ QUESTIONS: dict[str, tuple[Callable[[SqlLedger], object], object]] = {
     "standing_consumption": (lambda ledger: ledger.standing_consumption(FCT), {}),
     "standing_runs": (lambda ledger: ledger.standing_runs(FCT), {}),
     "published_snapshots": (lambda ledger: ledger.published_snapshots(FCT), {}),
+    "exceptions": (lambda ledger: ledger.exceptions(), []),
+    "newest_exceptions": (lambda ledger: ledger.newest_exceptions(FCT), {}),
     "held_slices": (lambda ledger: ledger.held_slices(FCT), frozenset()),
     "watermarks": (lambda ledger: ledger.watermarks(), {}),
     "movements": (lambda ledger: ledger.movements(), {}),
@@ -62,7 +64,7 @@ def test_a_prepared_ledger_exists_and_answers_every_question_with_nothing(ledger
 def test_questions_cover_every_way_of_reading() -> None:
     writing = {"prepare", "bring_up_to_date", "adopt", "open_run", "record", "publish", "roll_back", "close",
                "take_lease", "renew_lease", "ask_to_stop", "intend", "withdraw", "rebuild",
-               "move_watermarks"}  # fmt: skip
+               "move_watermarks", "decide"}  # fmt: skip
     assert {name for name in vars(SqlLedger) if not name.startswith("_")} - writing == set(QUESTIONS)
 
 

@@ -25,6 +25,7 @@ from retcon.core.runs import (
     RollbackBegan,
     RolledBack,
     RunState,
+    SlicesKept,
     StagingDone,
     TablesOpened,
     WaveFailed,
@@ -39,7 +40,7 @@ RUNS = count()
 
 # Kinds of events, and by state those that are taken, with the state they lead to. Written down apart from the code.
 ENDS = {"paused": S.PAUSED, "cancelled": S.CANCELLED}
-STAGES = dict.fromkeys(("tables opened", "wave staged", "wave failed", "resumed to staging"), S.STAGING)
+STAGES = dict.fromkeys(("tables opened", "wave staged", "wave failed", "slices kept", "resumed to staging"), S.STAGING)
 REBASES = {"rebased": S.STAGING}
 PROVES = dict.fromkeys(("proving began", "resumed to proving"), S.PROVING)
 TAKEN: dict[RunState, dict[str, RunState]] = {
@@ -64,6 +65,7 @@ TAKEN: dict[RunState, dict[str, RunState]] = {
         "resumed to staging": S.STAGING,
         "wave staged": S.PAUSED,
         "wave failed": S.PAUSED,
+        "slices kept": S.PAUSED,
     },
     S.ROLLED_BACK: {},
     S.CANCELLED: {"cancelled": S.CANCELLED},
@@ -77,6 +79,7 @@ def event_named(name: str, plan: Plan) -> Event:
         "tables opened": TablesOpened,
         "wave staged": WaveStaged,
         "wave failed": WaveFailed,
+        "slices kept": SlicesKept,
         "staging done": StagingDone,
         "proving began": ProvingBegan,
         "passed": Judged,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
+from dataclasses import replace
 from datetime import timedelta
 from itertools import count
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from retcon.core.exceptions import Decision, LateChange
 from retcon.core.plans import Plan
 from retcon.core.runs import RunState
 from retcon.core.watermarks import Advance, Mark
@@ -206,6 +208,22 @@ class Scenes:
 
         return Trial(shop=self.shop, run=plan.id, tables=BOTH[1:], act=act, check=check)
 
+    def a_decision(self) -> Trial:
+        ledger, late = self.shop.workspace.ledger, LateChange(model=BOTH[0], slice=DAY, contents={}, because_of=())
+        late = replace(late, contents={"raw.orders": f"files:{next(self._numbers)}"})
+        ledger.move_watermarks((), (late,), is_set=True, why="a test", at=self.shop.now, who="ada")
+
+        def act() -> None:
+            entries = self.shop.workspace.ledger.exceptions()
+            if entries:
+                self.shop.workspace.late_changes.reject(entries, at=self.shop.now, by="cfo", reason="audited")
+
+        def check() -> None:
+            newest = self.shop.workspace.ledger.newest_exceptions(BOTH[0])[DAY]
+            assert (newest.late.contents, newest.decision) == (late.contents, Decision.REJECTED)
+
+        return Trial(shop=self.shop, run="none", tables=BOTH, act=act, check=check)
+
     def an_adoption(self) -> Trial:
         model = self._fresh_model()
         self.shop.sql(
@@ -263,13 +281,15 @@ class Scenes:
         self.shop.load()
         before = self._marks()
         self.shop.sql(f"INSERT INTO raw.orders VALUES ({next(self._numbers)}, DATE '{DAY}', 'EUR', 'late', 7)")
+        # Makes no difference: nobody buys in pounds.
+        self.shop.sql("INSERT INTO raw.rates VALUES (DATE '2026-01-04', 'GBP', 1.2)")
         plan = self.shop.due().plan
         assert plan is not None
 
         def check() -> None:
-            assert self._marks() == {(step.mark.model, step.mark.input): step.mark for step in plan.load.advances} | {
-                key: mark for key, mark in before.items() if mark.table != "raw.orders"
-            }
+            moved = {(step.mark.model, step.mark.input): step.mark for step in plan.load.advances}
+            assert self._marks() == {**before, **moved}
+            assert len({self._marks()[key] for key in before} - set(before.values())) == len(moved)
             assert self.shop.due().plan is None
 
         def act() -> None:

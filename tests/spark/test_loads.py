@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -10,6 +12,7 @@ import pytest
 from retcon.cli.main import run
 from retcon.core.runs import RunState
 from retcon.flow.apply import Until
+from retcon.flow.load import Due
 from tests.shops import Shop
 from tests.spark.test_backfills import RECOMPUTED_ORDERS, RECOMPUTED_REVENUE
 
@@ -162,16 +165,60 @@ def test_the_page_about_loads_is_true_of_the_command_line(shop: Shop, capsys: py
     assert retcon("load")["runs"] == []
 
 
-def test_what_is_older_than_the_window_is_told_and_not_restated(shop: Shop) -> None:
+def test_what_is_older_than_the_window_is_an_exception_until_somebody_decides(
+    shop: Shop, capsys: pytest.CaptureFixture[str]
+) -> None:
     shop.remove(MODELS[1])
     shop.edit(MODELS[0], "replay: {wave: 3}", "replay: {window: 17 days}")
     shop.open_doors()
     shop.load()
-    before = shop.workspace.ledger.watermarks()
-    for number, day in ((900, "2026-01-03"), (901, "2026-01-07")):
+    ledger = shop.workspace.ledger
+    for number, day in ((900, "2026-01-03"), (901, "2026-01-04"), (902, "2026-01-07")):
         shop.sql(f"INSERT INTO raw.orders VALUES ({number}, DATE '{day}', 'EUR', 'late', 7)")
     assert loaded(shop) == {MODELS[0]: "2026-01-07"}
-    due = shop.due()
-    assert (due.plan, due.found[0].late.text) == (None, "2026-01-03")
-    orders = (MODELS[0], "raw.orders")
-    assert shop.workspace.ledger.watermarks()[orders].mark == before[orders].mark, "it doesn't pass what is undecided"
+    # The watermark passes what is published or on record.
+    facts = shop.workspace.tables.facts("raw.orders")
+    assert facts is not None
+    assert ledger.watermarks()[MODELS[0], "raw.orders"].mark.snapshot_id == facts.snapshot_id
+    assert shop.due() == Due(found=shop.due().found, plan=None)
+    first, second = ledger.exceptions()
+    assert (first.late.slice, second.late.slice) == ("2026-01-03", "2026-01-04")
+    before, after = first.late.metrics["sum(amount_usd)"]
+    assert first.late.rows == (12, 13)
+    assert Decimal(before or 0) < Decimal(after or 0)
+    assert first.late.because_of == ("raw.orders",)
+
+    # More of it: the same exception, seen again. Nothing new: nothing is recorded, though everything is compared.
+    shop.now += timedelta(minutes=5)
+    shop.sql("INSERT INTO raw.orders VALUES (903, DATE '2026-01-03', 'EUR', 'later', 7)")
+    assert loaded(shop) == {}
+    again = ledger.exceptions()[0]
+    assert (again.entry, again.first_seen, again.late.rows) == (first.entry, first.first_seen, (12, 14))
+    assert again.last_seen > first.last_seen
+    shop.close()
+
+    def retcon(*words: str, code: int = 0) -> Any:
+        assert run([*words, "--project", str(shop.root), "--json"]) == code
+        return json.loads(capsys.readouterr().out).get("result")
+
+    retcon("watermarks", "reset", MODELS[0], "--reason", "a test")
+    assert [late["slice"] for late in retcon("exceptions")["exceptions"]] == ["2026-01-03", "2026-01-04"]
+    retcon("exceptions", "reject", MODELS[0], "2026-01-04", "--reason", "x", code=2)
+    retcon("exceptions", "reject", MODELS[0], "2026-01-05", "--by", "cfo", "--reason", "x", code=1)
+    (rejected,) = retcon("exceptions", "reject", MODELS[0], "2026-01-04", "--by", "cfo", "--reason", "audited")[
+        "exceptions"
+    ]
+    assert (rejected["state"], rejected["by"], rejected["reason"]) == ("rejected", "cfo", "audited")
+    assert retcon("load")["runs"] == []
+    assert len(retcon("exceptions")["exceptions"]) == 1
+    plan = retcon("exceptions", "approve", MODELS[0], "--by", "cfo", "--reason", "from the bank")["plan"]
+    assert [m["slices"] for m in plan["models"]] == ["2026-01-03"]
+    assert retcon("exceptions")["exceptions"] == []
+    retcon("apply", plan["id"])
+    found = {
+        late["slice"]: (late["state"], late["by"], late["plan"]) for late in retcon("exceptions", "--all")["exceptions"]
+    }
+    assert found == {"2026-01-03": ("restated", "cfo", plan["id"]), "2026-01-04": ("rejected", "cfo", None)}
+    retcon("rollback", plan["id"], "--reason", "not yet")
+    assert [late["slice"] for late in retcon("exceptions")["exceptions"]] == ["2026-01-03"]
+    assert retcon("load")["runs"] == []

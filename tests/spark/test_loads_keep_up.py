@@ -31,8 +31,8 @@ EXAMPLES = int(os.environ.get("RETCON_EXAMPLES", "2"))
 STEPS = int(os.environ.get("RETCON_STEPS", "10"))
 SEED = int(os.environ.get("RETCON_SEED", "1"))
 MODELS = {"mart.orders_usd": RECOMPUTED_ORDERS, "mart.revenue": RECOMPUTED_REVENUE}
-WHAT = ("insert", "insert", "correct", "move", "delete", "rate", "compact", "load", "load", "load_dies", "backfill",
-        "roll_back", "reset", "expire")  # fmt: skip
+WHAT = ("insert", "insert", "correct", "move", "delete", "rate", "pound", "compact", "load", "load", "load_dies",
+        "backfill", "roll_back", "reset", "expire")  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,6 +74,10 @@ class History:
     def rate(self, step: Step) -> None:
         self.shop.sql(f"UPDATE raw.rates SET rate = rate + 0.01 WHERE rate_date = {day(step.day)} AND currency = 'EUR'")
 
+    def pound(self, step: Step) -> None:
+        """Makes no difference: nobody buys in pounds."""
+        self.shop.sql(f"INSERT INTO raw.rates VALUES ({day(step.day)}, 'GBP', 1.2)")
+
     def compact(self, step: Step) -> None:
         table = "raw.orders" if step.number % 2 else "mart.orders_usd"
         self.shop.sql(f"CALL lake.system.rewrite_data_files(table => '{table}', options => map('rewrite-all', 'true'))")
@@ -109,7 +113,8 @@ class History:
     def roll_back(self, _: Step) -> None:
         self.finish()
         newest = next((run for run in self.shop.workspace.ledger.runs() if run.state is RunState.PUBLISHED), None)
-        if newest is not None and len(self.shop.workspace.ledger.runs()) > 1:
+        is_first = len(self.shop.workspace.ledger.runs()) == 1
+        if newest is not None and newest.as_published.plan.models and not is_first:
             self.shop.rollback(newest)
 
     def reset(self, _: Step) -> None:

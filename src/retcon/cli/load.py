@@ -77,7 +77,7 @@ def load(
             break  # as many as before: they aren't fewer the next time
         terminal.say(f"{total(due.found):,} more slices to be loaded")
     else:
-        workspace.loader.advance(due.advances, workspace.clock(), workspace.who)
+        workspace.loader.advance(due, workspace.clock(), workspace.who)
     reports = [workspace.teller.show_run(run) for run in runs]
     diffs = [workspace.teller.diff(run) for run in runs]
     back = refusal_of(due.found)

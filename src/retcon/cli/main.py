@@ -34,6 +34,7 @@ COMMANDS = (
     "adopt",
     "doctor",
     "watermarks",
+    "exceptions",
     "status",
     "history",
     "show",

@@ -68,4 +68,5 @@ def event_of(kind: str, body: Mapping[str, Any]) -> Published | RolledBack:
     """An outcome from the plain data that it was kept as."""
     if kind == RolledBack.__name__:
         return RolledBack(**body)
-    return Published(**{**body, "consumed": tuple(Consumed(**entry) for entry in body["consumed"])})
+    same = {model: tuple(labels) for model, labels in body.get("same", {}).items()}
+    return Published(**{**body, "same": same, "consumed": tuple(Consumed(**entry) for entry in body["consumed"])})

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
+from retcon.core.exceptions import LateChange
 from retcon.core.models import Input, Model, OnChange
 from retcon.core.slices import Grain, SliceSet
 from retcon.core.watermarks import Advance
@@ -25,6 +26,8 @@ class Found:
     """Undone by a rollback: left alone until a new plan."""
     late: SliceSet
     """Older than the model's window: for somebody to decide."""
+    exceptions: tuple[LateChange, ...] = ()
+    """Those of them that aren't on record."""
     waiting: Mapping[str, SliceSet] = field(default_factory=dict)
     """By table that lacks something: slices that can't be computed yet."""
     advances: tuple[Advance, ...] = ()

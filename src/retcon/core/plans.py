@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 
 from retcon.core.evolution import SchemaChange, change_document, change_from
+from retcon.core.exceptions import LateChange, late_document, late_from
 from retcon.core.intervals import Interval
 from retcon.core.keys import Keys, keys_from
 from retcon.core.models import Order
@@ -60,7 +61,7 @@ class Request:
     changed: bool = False
     """Only what differs from what would be computed now."""
     found: Mapping[str, str] = field(default_factory=dict)
-    """Of a load: by model as production calls it, the slices that were found."""
+    """By model as production calls it: the slices that a load found, or that were named one by one."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,6 +150,10 @@ class PlannedModel:
     def input(self, name: str) -> PlannedInput:
         return next(i for i in self.inputs if i.name == name)
 
+    def without(self, labels: Iterable[str]) -> PlannedModel:
+        """The same without these slices."""
+        return replace(self, slices=self.slices - SliceSet.labelled(self.slices.grain, labels))
+
     @property
     def rows(self) -> int:
         return sum(i.rows or 0 for i in self.inputs)
@@ -171,6 +176,8 @@ class Load:
     """What makes a plan that of a load: its scope was found, and its publish says how far inputs are consumed."""
 
     advances: tuple[Advance, ...]
+    late: tuple[LateChange, ...] = ()
+    """Changes too old to be restated unasked, recorded with the publish."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -200,6 +207,22 @@ class Plan:
     @property
     def branch(self) -> str:
         return branch_of(self.id)
+
+    @property
+    def leaves_same_alone(self) -> bool:
+        """Is what comes out as it was not published, and what reads only that not computed? So where the scope was
+        found by what differs; what was asked for is replaced.
+        """
+        return self.load is not None or self.request.changed
+
+    def asked_for(self, model: PlannedModel, prefix: str) -> SliceSet:
+        """The slices of a model that are in the plan for their own sake, not because others are. `prefix`: of names in
+        the plan's environment.
+        """
+        if self.load is None:
+            return model.slices if model.role is Role.SELECTED else SliceSet(model.slices.grain)
+        found = self.request.found.get(model.name.removeprefix(prefix))
+        return SliceSet(model.slices.grain) if found is None else SliceSet.parse(model.slices.grain, found)
 
     @property
     def environment(self) -> str | None:
@@ -301,7 +324,7 @@ def to_document(plan: Plan) -> Document:
         },
         "limits": dict(plan.limits),
         **({} if plan.keys is None else {"keys": plan.keys.document()}),
-        **({} if plan.load is None else {"load": {"advances": [advance_document(a) for a in plan.load.advances]}}),
+        **({} if plan.load is None else {"load": _load_document(plan.load)}),
         "settings": plan.settings,
         "params": dict(plan.params),
         "models": [_model_document(model) for model in plan.models],
@@ -310,6 +333,11 @@ def to_document(plan: Plan) -> Document:
         "notes": list(plan.notes),
     }
     return {**document, "digest": digest(document)}
+
+
+def _load_document(load: Load) -> Document:
+    late = {"late": [late_document(each) for each in load.late]} if load.late else {}
+    return {"advances": [advance_document(advance) for advance in load.advances], **late}
 
 
 def _model_document(model: PlannedModel) -> Document:
@@ -378,7 +406,10 @@ def from_document(document: Mapping[str, Any]) -> Plan:
 
 
 def _load_from(document: Mapping[str, Any]) -> Load:
-    return Load(advances=tuple(advance_from(advance) for advance in document["advances"]))
+    return Load(
+        advances=tuple(advance_from(advance) for advance in document["advances"]),
+        late=tuple(late_from(late) for late in document.get("late", ())),
+    )
 
 
 def request_from(document: Mapping[str, Any]) -> Request:

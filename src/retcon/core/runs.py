@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
@@ -79,6 +79,14 @@ class SliceState(StrEnum):
     PENDING = "pending"
     DONE = "done"
     EMPTY = "empty"
+    SAME = "same"
+    """As production has it already: it wasn't computed, or came out so and is left out of the publish."""
+    LAPSED = "lapsed"
+    """It was the same as what was rolled back since."""
+
+    @property
+    def is_written(self) -> bool:
+        return self in (SliceState.DONE, SliceState.EMPTY)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,6 +133,8 @@ class RunTable:
     """Hash of the files that the run replaces or reads of it at the base: tells of changes when history is gone."""
     rebase: Rebase | None = None
     """None: its branch still begins where the run did."""
+    same: tuple[str, ...] = ()
+    """Slices that the publish left alone: production had them as they came out."""
 
     @property
     def written(self) -> str:
@@ -249,6 +259,15 @@ class WaveFailed:
 
 
 @dataclass(frozen=True, kw_only=True)
+class SlicesKept:
+    """Not computed: nothing that they read came out otherwise than what they were computed from."""
+
+    model: str
+    slices: Mapping[str, int]
+    """With the rows that production has."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class StagingDone:
     pass
 
@@ -313,6 +332,8 @@ class Rebased:
 class Published:
     snapshots: Mapping[str, int | None]
     consumed: tuple[Consumed, ...]
+    same: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """By model: slices that were left as they are, since they came out the same."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -372,6 +393,7 @@ Event = (
     | InputsJudged
     | WaveStaged
     | WaveFailed
+    | SlicesKept
     | StagingDone
     | ProvingBegan
     | Judged
@@ -430,6 +452,13 @@ class RecordedSlice:
     old_checksum: str | None
     metrics: Mapping[str, tuple[str | None, str | None]]
 
+    @property
+    def is_same(self) -> bool:
+        """Does production hold the very rows that came out?"""
+        if self.state is SliceState.SAME:
+            return True
+        return self.checksum is not None and (self.rows, self.checksum) == (self.old_rows, self.old_checksum)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
@@ -451,6 +480,13 @@ class Run:
     published: datetime | None = None
     rolled_back: datetime | None = None
     why_ended: str | None = None
+
+    @property
+    def as_published(self) -> Run:
+        """The same with what its publish replaced, and no more: what came out as it was is left out."""
+        same = {model: table.same for model, table in self.tables.items()}
+        models = (planned.without(same.get(planned.name, ())) for planned in self.plan.models)
+        return replace(self, plan=replace(self.plan, models=tuple(each for each in models if each.slices)))
 
     @property
     def added_columns(self) -> tuple[str, ...]:

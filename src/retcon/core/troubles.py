@@ -167,7 +167,9 @@ def why_not_rebuilt(found: Unrecorded, tables: Sequence[TableMarks], cuts: Mappi
         by_name = {table.table: table for table in tables}
         for planned in found.known.plan.models:
             table = by_name.get(planned.name)
-            if planned.name not in found.published and (table is None or table.is_whole):
+            # What came out as it was isn't published.
+            is_expected = not found.known.plan.leaves_same_alone and (table is None or table.is_whole)
+            if planned.name not in found.published and is_expected:
                 return f"{planned.name}, which it wrote too, never got it"
         return ""
     for name, mark in found.published.items():

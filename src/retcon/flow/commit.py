@@ -21,7 +21,7 @@ _TRIES = 3
 
 def publish_group(run: Run, event: Published, swaps: Sequence[PointerSwap], context: Context) -> Run:
     """Make a run visible and record it."""
-    if context.catalog is None:
+    if context.catalog is None or not swaps:
         return context.ledger.publish(run.id, event, swaps, at=context.clock(), who=context.who, fence=context.fence)
     return _through_catalog(Intent(run=run.id, event=event, commits=_commits(swaps)), context)
 

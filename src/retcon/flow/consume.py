@@ -8,11 +8,13 @@ from retcon.core.graphs import Graph
 from retcon.core.jobs import Read
 from retcon.core.models import Input
 from retcon.core.planning import reads_its_slices
+from retcon.core.plans import PlannedModel
 from retcon.core.runs import Consumed, Run
 from retcon.core.slices import WHOLE, Cut, Grain, Slice, SliceSet, Whole
 from retcon.core.tables import digest_of
 from retcon.errors import Refused
 from retcon.flow.context import Context, placed, read_as_planned
+from retcon.flow.measure import kept_slices, measured
 from retcon.flow.records import Records
 from retcon.flow.standing import standing_at
 
@@ -23,38 +25,79 @@ UNKNOWN = "unknown"
 
 def consumed_by(run: Run, context: Context) -> tuple[Consumed, ...]:
     """One entry per planned slice and input."""
-    snapshots = context.snapshots(run)
-    read = {i.table for planned in run.plan.models for i in planned.inputs}
-    graph = context.project.graph
-    recorded = {
-        name: _recorded(run, name, _read_of(run, name, graph), context) for name in read if name in graph.models
-    }
-    grains = {name: graph.models[name].grain for name in recorded}
+    looks = _Looks(run, context)
     found: list[Consumed] = []
     for planned in run.plan.models:
-        grain = planned.slices.grain
-        known = {i.name: recorded[i.table] for i in context.model(planned).inputs if is_told(i, grain, graph)}
-        computed = planned.computed
-        for i in context.model(planned).inputs:
-            for slice in planned.slices:
+        kept = kept_slices(run, planned, context)
+        if kept:
+            # Not computed now: they are made of what they were made of.
+            standing = context.ledger.standing_consumption(planned.name)
+            found += [entry for slice in kept for entry in standing[slice.label].values()]
+        found += looks.consumed(planned, planned.slices - kept)
+    return tuple(found)
+
+
+def would_consume(run: Run, planned: PlannedModel, slices: SliceSet, context: Context) -> list[Consumed]:
+    """What slices would be computed from, where all that they read is staged: one entry per slice and input."""
+    return _Looks(run, context).consumed(planned, slices)
+
+
+class _Looks:
+    """What a run's tables hold for the models that read them."""
+
+    def __init__(self, run: Run, context: Context) -> None:
+        self._run = run
+        self._context = context
+        self._graph = context.project.graph
+        self._snapshots = context.snapshots(run)
+        self._checksums: dict[str, Mapping[Slice, str]] = {}
+
+    def consumed(self, planned: PlannedModel, slices: SliceSet) -> list[Consumed]:
+        found: list[Consumed] = []
+        grain, computed = planned.slices.grain, planned.computed
+        for i in self._context.model(planned).inputs if slices else ():
+            upstream = self._graph.models.get(i.table)
+            # What the ledger has of a model tells nothing about what it was back then.
+            is_by_rows = is_told(i, grain, self._graph) and not i.at_slice_end
+            rows = self._recorded(i.table) if is_by_rows else None
+            for slice in slices:
                 job = SliceSet(slice.grain, (slice.ordinal,))
-                read_now = placed(run, read_as_planned(i, planned.input(i.name), job, snapshots))
-                # What the ledger has of a model tells nothing about what it was back then.
-                rows = None if i.at_slice_end else known.get(i.name)
+                read = placed(self._run, read_as_planned(i, planned.input(i.name), job, self._snapshots))
                 # Rows of other keys were made of what their own runs read: no one content tells what the slice holds.
                 is_mix = planned.is_keyed or slice not in computed
-                content = f"keys:{run.id}" if is_mix else content_of_read(read_now, rows, context, grains.get(i.table))
+                cut = upstream.grain if upstream is not None else None
+                content = f"keys:{self._run.id}" if is_mix else content_of_read(read, rows, self._context, cut)
                 found.append(
                     Consumed(
                         model=planned.name,
                         slice=slice.label,
                         input=i.name,
                         table=i.table,
-                        snapshot_id=read_now.snapshot_id,
+                        snapshot_id=read.snapshot_id,
                         content=content,
                     )
                 )
-    return tuple(found)
+        return found
+
+    def _recorded(self, model: str) -> Mapping[Slice, str]:
+        """The checksum of each slice of a model as this run reads it: its own slices, else published ones it saw."""
+        if model not in self._checksums:
+            run, context = self._run, self._context
+            table, planned = run.tables.get(model), run.plan.model(model)
+            at = table.base_snapshot if table is not None else run.pins.get(model)
+            standing = standing_at(context, model, at, _read_of(run, model, self._graph))
+            own = {} if planned is None else self._own(planned)
+            self._checksums[model] = {**{slice: held.checksum for slice, held in standing.items()}, **own}
+        return self._checksums[model]
+
+    def _own(self, planned: PlannedModel) -> Mapping[Slice, str]:
+        """As they were proven; while the run is staged, as they are measured now."""
+        grain = planned.slices.grain
+        proven = {s.slice: s.checksum for s in self._context.ledger.slices(self._run.id, planned.name) if s.checksum}
+        if proven:
+            return {Slice(grain, grain.parse(label)): checksum for label, checksum in proven.items()}
+        staged = measured(self._run, planned, self._context).staged
+        return {slice: measure.checksum for slice, measure in staged.slices.items()}
 
 
 def is_told(i: Input, reader: Cut, graph: Graph) -> bool:
@@ -76,20 +119,6 @@ def _read_of(run: Run, model: str, graph: Graph) -> SliceSet | None:
             return None
         found |= slices.recut(grain)
     return found
-
-
-def _recorded(run: Run, model: str, wanted: SliceSet | None, context: Context) -> Mapping[Slice, str]:
-    """The checksum of each slice of a model as this run read it: its own slices, else published ones that it saw."""
-    table = run.tables.get(model)
-    at = table.base_snapshot if table is not None else run.pins.get(model)
-    published = {slice: held.checksum for slice, held in standing_at(context, model, at, wanted).items()}
-    cut = context.project.graph.models[model].grain
-    own = {
-        Slice(cut, cut.parse(s.slice)): s.checksum
-        for s in context.ledger.slices(run.id, model)
-        if s.checksum is not None
-    }
-    return {**published, **own}
 
 
 def content_of_read(

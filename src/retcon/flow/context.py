@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -11,6 +11,7 @@ from random import random
 from retcon.core.jobs import Job, KeyedRows, Read, WaveTarget
 from retcon.core.keys import keys_file
 from retcon.core.leases import Driver
+from retcon.core.measures import TableMeasures
 from retcon.core.models import Input, Model, Strategy
 from retcon.core.plans import PlannedInput, PlannedModel
 from retcon.core.retries import seconds_before_next
@@ -45,6 +46,8 @@ class Context(Records):
     max_active: int = 2
     versions: Mapping[str, str] = field(default_factory=dict)
     """Of what computes: recorded with the run."""
+    measures: dict[Hashable, tuple[TableMeasures, TableMeasures]] = field(default_factory=dict)
+    """What was measured by this command: staged, and in production."""
 
     def record(self, run: Run, event: Event) -> Run:
         """Append an event to the run's record."""

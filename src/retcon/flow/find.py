@@ -12,6 +12,8 @@ from dataclasses import replace
 from datetime import datetime
 from functools import cached_property
 
+from retcon.core.exceptions import LateChange
+from retcon.core.jobs import Read
 from retcon.core.loads import Found, InputReason, Reasons, Stale, begun, is_followed, older_than_window
 from retcon.core.models import Input, Model
 from retcon.core.planning import World, readers_of
@@ -157,7 +159,7 @@ class Finder:
         stale = _all(nothing, why)
         held = stale & self._held(model)
         late = older_than_window(model, stale - held, now) if shown else nothing
-        blocked = {name for name, slices in why.items() if slices & (held | late)}
+        blocked = {name for name, slices in why.items() if slices & held}
         if waiting:
             blocked |= {look.input.name for look in looks}
         return Found(
@@ -166,11 +168,28 @@ class Finder:
             why=why,
             held=held,
             late=late,
+            exceptions=self._exceptions(model, looks, late, why),
             waiting=waiting,
             advances=self._moved([look for look in looks if look.input.name not in blocked]),
             unseen=unseen,
             notes=told,
         )
+
+    def _exceptions(
+        self, model: Model, looks: Sequence[Look], late: SliceSet, why: Mapping[str, SliceSet]
+    ) -> tuple[LateChange, ...]:
+        """What is late and not on record yet."""
+        recorded = self._records.ledger.newest_exceptions(model.name) if late else {}
+        found = (
+            LateChange(
+                model=model.name,
+                slice=slice.label,
+                contents={look.input.name: self._content(look, model, slice) for look in looks},
+                because_of=tuple(name for name, slices in why.items() if slice in slices),
+            )
+            for slice in late
+        )
+        return tuple(each for each in found if each.slice not in recorded or not recorded[each.slice].knows(each))
 
     def _new_by_upstream(
         self, model: Model, made: Mapping[str, SliceSet], world: World, now: datetime
@@ -344,20 +363,30 @@ class Finder:
         known = consumed.get(look.input.name)
         if known is None or known.content == UNKNOWN:
             return False
-        reading = self._reading(model, look.input)
-        one = SliceSet(slice.grain, (slice.ordinal,))
-        read = read_of(look.input, one, None if reading is None else reading.resolution, look.mark.snapshot_id)
-        upstream = self._graph.models.get(look.input.table)
-        is_by_rows = upstream is not None and is_told(look.input, model.grain, self._graph)
-        told = self._checksums_of(look.input.table, look.mark.snapshot_id) if is_by_rows else None
-        now = content_of_read(read, told, self._records, upstream.grain if upstream is not None else None)
-        if known.content == now:
+        if known.content == self._content(look, model, slice):
             return True
-        if is_by_rows or not look.mark.uuid or known.content.startswith("keys:"):
+        if self._is_by_rows(look, model) or not look.mark.uuid or known.content.startswith("keys:"):
             return False
         # Other files: the same rows, where they were only rewritten since.
         changed = self._changed(look.mark, look.by, look.cut, known.snapshot_id)
+        read = self._read(look, model, slice)
         return changed is not None and not (changed.slices & read.slices if read.slices is not None else changed)
+
+    def _content(self, look: Look, model: Model, slice: Slice) -> str:
+        """What an input holds now of what a slice reads."""
+        upstream = self._graph.models.get(look.input.table)
+        is_by_rows = self._is_by_rows(look, model)
+        told = self._checksums_of(look.input.table, look.mark.snapshot_id) if is_by_rows else None
+        cut = upstream.grain if upstream is not None else None
+        return content_of_read(self._read(look, model, slice), told, self._records, cut)
+
+    def _is_by_rows(self, look: Look, model: Model) -> bool:
+        return look.input.table in self._graph.models and is_told(look.input, model.grain, self._graph)
+
+    def _read(self, look: Look, model: Model, slice: Slice) -> Read:
+        reading = self._reading(model, look.input)
+        one = SliceSet(slice.grain, (slice.ordinal,))
+        return read_of(look.input, one, None if reading is None else reading.resolution, look.mark.snapshot_id)
 
     def _checksums_of(self, model: str, snapshot_id: int | None) -> Mapping[Slice, str]:
         if model not in self._checksums:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
+from retcon.core.exceptions import LateChange
 from retcon.core.limits import OverLimits
 from retcon.core.loads import Found, older_than_window, oldest_half, total, without
 from retcon.core.models import Model
@@ -16,6 +17,7 @@ from retcon.core.runs import Run
 from retcon.core.slices import Grain, SliceSet
 from retcon.core.watermarks import Advance
 from retcon.flow.find import Finder
+from retcon.flow.late import Impact
 from retcon.flow.plan import Ask, Planner
 from retcon.flow.ports import Ledger, Tables
 
@@ -31,16 +33,19 @@ class Due:
     """Slices that are found and wait for the next publish."""
     advances: tuple[Advance, ...] = field(default=())
     """Watermarks that move though nothing has to be published."""
+    late: tuple[LateChange, ...] = field(default=())
+    """What is recorded with that as too old to be restated unasked."""
 
 
 class Loader:
     """Makes plans of what changed."""
 
-    def __init__(self, project: Project, tables: Tables, ledger: Ledger, planner: Planner) -> None:
+    def __init__(self, project: Project, tables: Tables, ledger: Ledger, planner: Planner, impact: Impact) -> None:
         self._project = project
         self._tables = tables
         self._ledger = ledger
         self._planner = planner
+        self._impact = impact
 
     def unfinished(self, names: Sequence[str]) -> Run | None:
         """A load of these models that was begun and isn't over: it comes first."""
@@ -52,6 +57,8 @@ class Loader:
     def due(self, names: Sequence[str], ask: Ask) -> Due:
         """What has to be computed now. `ask` says who, when and how; its scope is found here."""
         found = Finder(self._project, self._tables, self._ledger).find(names, ask.now)
+        if not ask.dry_run:
+            found = [replace(each, exceptions=self._impact.of(each.exceptions)) for each in found]
         wanted = found
         while total(wanted):
             try:
@@ -68,13 +75,19 @@ class Loader:
                 wanted = half
             else:
                 return Due(found=tuple(found), plan=plan, left=total(found) - total(wanted))
-        return Due(found=tuple(found), plan=None, advances=tuple(a for each in found for a in each.advances))
+        return Due(
+            found=tuple(found),
+            plan=None,
+            advances=tuple(a for each in found for a in each.advances),
+            late=_late(found),
+        )
 
-    def advance(self, advances: Sequence[Advance], now: datetime, who: str) -> None:
-        """Move watermarks past changes that make nothing stale."""
-        if advances:
+    def advance(self, due: Due, now: datetime, who: str) -> None:
+        """Move watermarks past changes that make nothing stale, or are too old."""
+        if due.advances or due.late:
             self._ledger.prepare()
-            self._ledger.move_watermarks(advances, is_set=True, why="nothing had to be loaded", at=now, who=who)
+            why = "nothing had to be loaded"
+            self._ledger.move_watermarks(due.advances, due.late, is_set=True, why=why, at=now, who=who)
 
     def _plan(self, wanted: Sequence[Found], ask: Ask) -> Plan:
         set_back = {each.model for each in wanted if each.set_back}
@@ -88,7 +101,8 @@ class Loader:
             return stays | (older_than_window(model, slices, ask.now) if is_there else SliceSet(model.grain))
 
         found = {each.model: each.stale for each in wanted if each.stale}
-        return self._planner.plan(replace(ask, found=found, leave_alone=leave_alone, load=Load(advances=advances)))
+        load = Load(advances=advances, late=_late(wanted))
+        return self._planner.plan(replace(ask, found=found, leave_alone=leave_alone, load=load))
 
     def _without(self, found: Found, lacking: InputsMissing) -> Found:
         """The slices that read what isn't there wait."""
@@ -101,3 +115,7 @@ class Loader:
             readers = i.readers_of(slices, model.grain) if isinstance(model.grain, Grain) else None
             missing[i.table] = found.stale if readers is None else found.stale & readers
         return without(found, missing)
+
+
+def _late(found: Sequence[Found]) -> tuple[LateChange, ...]:
+    return tuple(late for each in found for late in each.exceptions)

@@ -56,24 +56,30 @@ class Moves:
         planned = self.planned(model, Scope(slices={model.name: slices}, selected=frozenset()))
         limits.require(bytes=planned.bytes)
         require_inputs((planned,), allow_missing=self.allow_missing)
-        snapshots = {table: facts.snapshot_id for table, facts in self.world.facts.items()}
-        hashed = self._bucketed_as(model)
+        return job_now(model, planned, self.world, self.project.settings.params, self.now)
 
-        def computing(part: SliceSet, name: str) -> Job:
-            return Job(
-                name=name,
-                model=model,
-                slices=part,
-                reads={
-                    i.name: read_as_planned(i, planned.input(i.name), part, snapshots, bucketed_as=hashed)
-                    for i in model.inputs
-                },
-                parameters=parameters_of(part, self.project.settings.params, run_ts=self.now),
-            )
 
-        return in_parts(f"retcon_plan_{model.name.replace('.', '__')}", model, slices, computing)
+def job_now(model: Model, planned: PlannedModel, world: World, params: Mapping[str, object], run_ts: datetime) -> Job:
+    """What would be computed for the planned slices, of inputs as they are now, without a run."""
+    snapshots = {table: facts.snapshot_id for table, facts in world.facts.items()}
+    hashed = _bucketed_as(model, world)
 
-    def _bucketed_as(self, model: Model) -> str | None:
-        by = model.slicing.by
-        column = self.world.facts[model.name].column(by) if by is not None else None
-        return column.type if column is not None and isinstance(model.grain, Buckets) else None
+    def computing(part: SliceSet, name: str) -> Job:
+        return Job(
+            name=name,
+            model=model,
+            slices=part,
+            reads={
+                i.name: read_as_planned(i, planned.input(i.name), part, snapshots, bucketed_as=hashed)
+                for i in model.inputs
+            },
+            parameters=parameters_of(part, params, run_ts=run_ts),
+        )
+
+    return in_parts(f"retcon_plan_{model.name.replace('.', '__')}", model, planned.slices, computing)
+
+
+def _bucketed_as(model: Model, world: World) -> str | None:
+    by = model.slicing.by
+    column = world.facts[model.name].column(by) if by is not None else None
+    return column.type if column is not None and isinstance(model.grain, Buckets) else None

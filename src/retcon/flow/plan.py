@@ -153,7 +153,9 @@ class Planner:
                 environment=self._project.environment,
                 force=ask.force,
                 changed=ask.changed,
-                found={name.removeprefix(graph.prefix): asked[name][1].text for name in selected} if ask.load else {},
+                found={}
+                if ask.found is None or ask.changed
+                else {name.removeprefix(graph.prefix): slices.text for name, slices in ask.found.items()},
             ),
             interval=interval,
             timezone=self._project.settings.timezone,

@@ -11,7 +11,8 @@ from retcon.core.adoption import Adoption, Survey
 from retcon.core.chains import RecordedEvent
 from retcon.core.conflicts import Commit
 from retcon.core.evolution import SchemaChange
-from retcon.core.gates import Unique
+from retcon.core.exceptions import Decision, LateChange, LateEntry
+from retcon.core.gates import Metric, Unique
 from retcon.core.intents import Intent, MainLine
 from retcon.core.jobs import (
     Job,
@@ -25,7 +26,7 @@ from retcon.core.jobs import (
     WaveTarget,
 )
 from retcon.core.leases import Driver, Lease, StopRequest
-from retcon.core.measures import TableMeasures
+from retcon.core.measures import SliceMeasure, TableMeasures
 from retcon.core.models import Model
 from retcon.core.overlaps import InTheWay
 from retcon.core.plans import Plan
@@ -116,6 +117,7 @@ class Warehouse(Protocol):
     def windows(self, read: Read, valid: Validity, *, samples: bool) -> WindowCounts: ...
     def homes(self, job: Job, there: Read) -> SliceSet: ...
     def measure(self, request: MeasureRequest) -> tuple[TableMeasures, TableMeasures]: ...
+    def outcome(self, job: Job, metrics: tuple[Metric, ...]) -> Mapping[Slice, SliceMeasure]: ...
     def duplicates(self, request: MeasureRequest, gate: Unique, rows: int) -> Mapping[Slice, int]: ...
     def others_changed(self, request: MeasureRequest, keyed: KeyedRows) -> tuple[Slice, ...]: ...
     def differs_alone(self, job: Job, request: MeasureRequest, checksum: str) -> str: ...
@@ -157,7 +159,26 @@ class Ledger(Protocol):
     def watermarks(self) -> Mapping[tuple[str, str], Watermark]: ...
     def movements(self) -> Mapping[tuple[str, str], int]: ...
     def move_watermarks(
-        self, advances: Sequence[Advance], *, is_set: bool, why: str, at: datetime, who: str
+        self,
+        advances: Sequence[Advance],
+        late: Sequence[LateChange] = (),
+        *,
+        is_set: bool,
+        why: str,
+        at: datetime,
+        who: str,
+    ) -> None: ...
+    def exceptions(self, *, only_open: bool = True) -> list[LateEntry]: ...
+    def newest_exceptions(self, model: str) -> Mapping[str, LateEntry]: ...
+    def decide(
+        self,
+        entries: Sequence[LateEntry],
+        decision: Decision,
+        *,
+        run: str | None = None,
+        at: datetime,
+        by: str,
+        reason: str,
     ) -> None: ...
     def in_the_way(self, plan: Plan) -> list[InTheWay]: ...
     def adoption(self, model: str) -> Adoption | None: ...
@@ -209,6 +230,8 @@ class Progress:
 
 
 Clock = Callable[[], datetime]
+Outcome = Callable[[Job, tuple[Metric, ...]], Mapping[Slice, SliceMeasure]]
+"""What a job would give, measured by slice."""
 Homes = Callable[[Job, Read], SliceSet]
 """The slices of what is read in which keys live that the job computes."""
 Watch = Callable[[Progress], None]

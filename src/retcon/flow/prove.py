@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -18,23 +18,19 @@ from retcon.core.gates import (
     VALID,
     Evidence,
     Finding,
-    Metric,
     Unique,
     Verdict,
     judge,
-    metrics_of,
-    not_null_columns,
 )
 from retcon.core.jobs import Job, KeyedRows, MeasureRequest, Read
-from retcon.core.measures import SliceMeasure, TableMeasures
+from retcon.core.measures import TableMeasures
 from retcon.core.models import Model
 from retcon.core.plans import PlannedModel
 from retcon.core.runs import Judged, ProvenSlice, ProvingBegan, Run, RunTable
-from retcon.core.schemas import is_comparable
 from retcon.core.slices import Buckets, Slice, SliceSet
 from retcon.core.waves import parts_of
-from retcon.flow.branches import require_own_branch
 from retcon.flow.context import Context, job_of, keyed_rows
+from retcon.flow.measure import kept_slices, measured
 from retcon.flow.pause import AT_THE_KEYBOARD
 from retcon.flow.ports import Progress
 from retcon.flow.standing import standing_at
@@ -84,56 +80,33 @@ def prove(run: Run, context: Context) -> Run:
 
 
 def _prove_model(run: Run, planned: PlannedModel, context: Context) -> _Proof:
-    request = _request(run, planned, context)
-    staged, production = context.warehouse.measure(request)
+    found = measured(run, planned, context)
+    request, staged, production = found.request, found.staged, found.production
+    kept = tuple(_kept(run, planned, context))
+    if not request.slices:
+        return _Proof(head=request.staged, slices=kept, totals={}, verdicts=())
     declared = _declared(request, staged, production, context)
     return _Proof(
         head=request.staged,
-        slices=tuple(_proven_slices(planned, staged, production)),
+        slices=(*_proven_slices(request, staged, production), *kept),
         totals=_pairs(production.totals, staged.totals),
         verdicts=(*declared, *_always_on(run, planned, request, (staged, production), context)),
     )
 
 
-def _request(run: Run, planned: PlannedModel, context: Context) -> MeasureRequest:
-    model = context.model(planned)
-    table = run.tables[planned.name]
-    metrics = metrics_of(model.gates)
-    return MeasureRequest(
-        model=model,
-        table=table.written,
-        slices=planned.slices,
-        metrics=metrics,
-        not_null=not_null_columns(model.gates),
-        staged=require_own_branch(run, planned, context),
-        production=_compared_with(model, table, context),
-        production_table=table.table,
-        known=_known(planned, table.base_snapshot, metrics, context),
-    )
-
-
-def _compared_with(model: Model, table: RunTable, context: Context) -> int | None:
-    """Production's snapshot, unless another table takes its place and their slices can't be told by one column."""
-    if table.replaces is None:
-        return table.base_snapshot
-    old, new = (context.tables.facts(name) for name in (table.table, table.written))
-    is_told = old is not None and new is not None and is_comparable(model, old, new)
-    return table.snapshot_before if is_told else None
-
-
-def _known(
-    planned: PlannedModel, base: int | None, metrics: tuple[Metric, ...], context: Context
-) -> dict[Slice, SliceMeasure]:
-    """Production's measures that the ledger has and that are still true: nobody wrote to the slice since."""
-    if not all(metric.is_additive for metric in metrics):
-        return {}  # the total of an average must be taken over the rows themselves
-    found: dict[Slice, SliceMeasure] = {}
-    for slice, held in standing_at(context, planned.name, base, planned.slices).items():
-        is_told = all(metric.expression in held.metrics for metric in metrics)
-        if is_told and held.rows:
-            values = {name: None if text is None else Decimal(text) for name, text in held.metrics.items()}
-            found[slice] = SliceMeasure(rows=held.rows, checksum=held.checksum, metrics=values)
-    return found
+def _kept(run: Run, planned: PlannedModel, context: Context) -> Iterator[ProvenSlice]:
+    """Of slices that weren't computed, what was measured when they were."""
+    kept = kept_slices(run, planned, context)
+    for slice, held in standing_at(context, planned.name, run.tables[planned.name].base_snapshot, kept).items():
+        yield ProvenSlice(
+            model=planned.name,
+            slice=slice.label,
+            rows=held.rows,
+            checksum=held.checksum,
+            old_rows=held.rows,
+            old_checksum=held.checksum,
+            metrics={name: (value, value) for name, value in held.metrics.items()},
+        )
 
 
 def _declared(
@@ -236,7 +209,8 @@ def _parity(
     run: Run, planned: PlannedModel, request: MeasureRequest, staged: TableMeasures, context: Context
 ) -> Verdict:
     """One slice, drawn by the run's id, recomputed alone must equal its share of the wave."""
-    waves = (part for wave in planned.waves for part in parts_of(request.model, wave & planned.computed))
+    computed = planned.computed & request.slices
+    waves = (part for wave in planned.waves for part in parts_of(request.model, wave & computed))
     shared = [slice for wave in waves if len(wave) > 1 for slice in wave]
     if not shared:
         return _verdict(planned.name, PARITY, "every slice was computed alone", [])
@@ -265,13 +239,13 @@ def _verdict(model: str, kind: str, summary: str, findings: list[Finding]) -> Ve
     return Verdict(model=model, gate=kind, kind=kind, summary=summary, findings=tuple(findings))
 
 
-def _proven_slices(planned: PlannedModel, staged: TableMeasures, production: TableMeasures) -> list[ProvenSlice]:
+def _proven_slices(request: MeasureRequest, staged: TableMeasures, production: TableMeasures) -> list[ProvenSlice]:
     proven: list[ProvenSlice] = []
-    for slice in planned.slices:
+    for slice in request.slices:
         new, old = staged.slices[slice], production.slices.get(slice)
         proven.append(
             ProvenSlice(
-                model=planned.name,
+                model=request.model.name,
                 slice=slice.label,
                 rows=new.rows,
                 checksum=new.checksum,

@@ -11,6 +11,7 @@ from retcon.errors import Conflict, Refused
 from retcon.flow.commit import publish_group
 from retcon.flow.consume import consumed_by
 from retcon.flow.context import Context
+from retcon.flow.cut_off import same_slices
 from retcon.flow.ports import Progress
 from retcon.flow.rebase import Seen, conflict_of, look, rebase
 from retcon.flow.still_fits import require_same_files
@@ -46,17 +47,16 @@ def publish(run: Run, context: Context, *, may_rebase: bool = True) -> Run:
 
 
 def _swapped(run: Run, seen: Mapping[str, Seen], consumed: tuple[Consumed, ...], context: Context) -> Run:
-    models = run.plan.models
-    context.watch(Progress(step="publish", done=0, total=len(models)))
-    swaps = [
-        context.warehouse.prepare_publish(_request(run, planned, since=seen[planned.name].since)) for planned in models
-    ]
+    same = {p.name: left for p in run.plan.models if (left := same_slices(run, p, context))}
+    changed = [each for p in run.plan.models if (each := p.without(same.get(p.name, ()))).slices]
+    context.watch(Progress(step="publish", done=0, total=len(changed)))
+    swaps = [context.warehouse.prepare_publish(_request(run, p, since=seen[p.name].since)) for p in changed]
     # What others read of it inside the run isn't for Iceberg to check; what lands after this look fails the swap.
     conflict = conflict_of(run, look(run, context))
     if conflict is not None:
         raise conflict
     run = context.record(run, PublishBegan(locations={swap.table: swap.new_location for swap in swaps}))
-    event = Published(snapshots={swap.table: swap.snapshot_id for swap in swaps}, consumed=consumed)
+    event = Published(snapshots={swap.table: swap.snapshot_id for swap in swaps}, consumed=consumed, same=same)
     run = publish_group(run, event, swaps, context)
     context.watch(Progress(step="publish", done=len(swaps), total=len(swaps)))
     return run

@@ -15,6 +15,7 @@ from retcon.core.slices import WHOLE, Grain, SliceSet
 from retcon.core.tables import Changed, TableFacts, digest_of
 from retcon.errors import Conflict, Refused
 from retcon.flow.context import Context
+from retcon.flow.measure import kept_slices
 from retcon.flow.ports import Progress
 
 _UNTOUCHED = "nothing was published; production is untouched by this run"
@@ -100,7 +101,10 @@ def carry_over(run: Run, planned: PlannedModel, context: Context) -> None:
         PublishRequest(
             run=run.id,
             table=replace(table, head=table.rebase.head),
-            slices=planned.slices - SliceSet.labelled(planned.slices.grain, table.rebase.restaged),
+            # What wasn't computed has no files of its own: production's would be added a second time.
+            slices=planned.slices
+            - SliceSet.labelled(planned.slices.grain, table.rebase.restaged)
+            - kept_slices(run, planned, context),
             branch=run.plan.branch,
             tag=tag_before(run.id),
             since=table.base_snapshot,

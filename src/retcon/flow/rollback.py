@@ -46,13 +46,14 @@ class _Copied:
 def roll_back(run: Run, reason: str, context: Context) -> Undone:
     """The slices of every table as they were before the publish; later reads of it are listed as stale."""
     require_reason(reason)
+    run = run.as_published
     if context.ledger.intent(run.id) is None:
         require_possible(run, reason, context.project, context.tables, context.clock())
         require_recorded(run.plan, context.ledger, context.tables)
     with driving(run, context):
         try:
             # Another process may have undone it before this one got its turn.
-            standing = context.ledger.run(run.id) or run
+            standing = (context.ledger.run(run.id) or run).as_published
             settled = settle(standing, context)
             if settled.state is not standing.state:
                 # An earlier try had done it; its record alone was missing.
@@ -84,7 +85,7 @@ def _undo(run: Run, reason: str, context: Context) -> Undone:
             ways={undo.table: undo.way.value for undo in ways.values()},
             locations={swap.table: swap.new_location for swap in swaps},
         )
-        run = context.record(run, began)
+        run = context.record(run, began).as_published
         event = RolledBack(reason=reason, snapshots={swap.table: swap.snapshot_id for swap in swaps})
         try:
             undone = roll_back_group(run, event, swaps, context)
@@ -226,6 +227,7 @@ def require_possible(run: Run, reason: str, project: Project, tables: Tables, no
     require_reason(reason)
     _require_published(run)
     _require_in_time(run, now, project)
+    run = run.as_published
     found = {planned.name: _way_back(run, planned, tables) for planned in run.plan.models}
     _require_kept(run, tables)
     blocked = {name: way for name, way in found.items() if isinstance(way, Blocked)}
@@ -294,6 +296,11 @@ def _require_published(run: Run) -> None:
             f"run {run.id} is {run.state.value.replace('_', ' ')}: there is no publish to roll back",
             next=f"`retcon show {run.id}` tells more",
         )
+    if not run.as_published.plan.models:
+        raise Refused(
+            f"run {run.id} changed nothing: all of it came out as it was",
+            next="there is nothing to roll back",
+        )
 
 
 def _require_in_time(run: Run, now: datetime, project: Project) -> None:
@@ -320,7 +327,7 @@ def _require_kept(run: Run, tables: Tables) -> None:
 
 def _readers(run: Run, ledger: Ledger) -> tuple[tuple[str, str, str], ...]:
     """Slices that later publishes computed from what this run had published."""
-    undone = {table.table: table.published_snapshot for table in run.tables.values()}
+    undone = {planned.name for planned in run.plan.models}
     found: list[tuple[str, str, str]] = []
     for later in ledger.runs():
         if later.id == run.id or later.state is not RunState.PUBLISHED:

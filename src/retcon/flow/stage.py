@@ -22,6 +22,7 @@ from retcon.core.runs import (
     RunState,
     RunTable,
     ScanEvidence,
+    SlicesKept,
     SliceState,
     StagingDone,
     TablesOpened,
@@ -37,6 +38,7 @@ from retcon.flow.brakes import Stopped
 from retcon.flow.branches import require_own_branch
 from retcon.flow.cancel import drop_staged
 from retcon.flow.context import Context, job_of, target_of
+from retcon.flow.cut_off import as_they_are
 from retcon.flow.judge_inputs import judge_inputs
 from retcon.flow.pause import AT_THE_KEYBOARD
 from retcon.flow.ports import Progress, Tables
@@ -84,12 +86,26 @@ def stage(run: Run, context: Context) -> Run:
     judged = own | set(run.pins) if any(table.rebase for table in run.tables.values()) else own
     for planned in run.plan.models:
         run = judge_inputs(run, (planned,), judged, context.snapshots(run), context)
-        missing = waves_missing[planned.name]
+        tally.begin(planned.name)
+        missing = _without_kept(run, planned, waves_missing[planned.name], context, tally)
         if missing:
-            tally.begin(planned.name)
             waves = _jobs(run, planned, missing, context, look_first=resuming)
             _run_waves(run, context, waves, tally, 1 if planned.order is Order.SEQUENTIAL else context.max_active)
     return context.record(run, StagingDone())
+
+
+def _without_kept(
+    run: Run, planned: PlannedModel, waves: list[tuple[int, SliceSet]], context: Context, tally: _Tally
+) -> list[tuple[int, SliceSet]]:
+    """What is left to compute of the waves of a model, once all that it reads is staged."""
+    pending = SliceSet.of(planned.slices.grain, (slice.ordinal for _, slices in waves for slice in slices))
+    kept = as_they_are(run, planned, pending, context)
+    if not kept:
+        return waves
+    context.record(run, SlicesKept(model=planned.name, slices={s.label: held.rows for s, held in kept.items()}))
+    tally.keep(planned.name, len(kept))
+    rest = pending - SliceSet.of(pending.grain, (slice.ordinal for slice in kept))
+    return [(number, slices & rest) for number, slices in waves if slices & rest]
 
 
 def _jobs(
@@ -233,6 +249,10 @@ class _Tally:
     def add(self, model: str, outcome: _Outcome) -> None:
         self.slices += len(outcome.staged.slices)
         self.rows += sum(slice.rows for slice in outcome.staged.slices)
+        self._tell(model)
+
+    def keep(self, model: str, slices: int) -> None:
+        self.slices += slices
         self._tell(model)
 
     def wait(self, wave: _Wave, seconds: float) -> None:

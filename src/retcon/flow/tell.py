@@ -155,7 +155,8 @@ class RunReport:
     @property
     def old_versions(self) -> tuple[str, ...]:
         """From where the version from before is selected, table by table."""
-        tables = [self.run.tables[p.name] for p in self.run.plan.models if p.name in self.run.tables]
+        changed = self.run.as_published.plan.models
+        tables = [self.run.tables[p.name] for p in changed if p.name in self.run.tables]
         return tuple(place for table in tables if (place := self._old_version(table)) is not None)
 
     def _old_version(self, table: RunTable) -> str | None:
@@ -247,7 +248,7 @@ class Teller:
     def show_run(self, run: Run) -> RunReport:
         events = self._ledger.events(run.id)
         has_old = any(table.base_snapshot is not None for table in run.tables.values())
-        is_published = run.state is RunState.PUBLISHED
+        is_published = run.state is RunState.PUBLISHED and bool(run.as_published.plan.models)
         return RunReport(
             run=run,
             progress=self._progress([run])[0],

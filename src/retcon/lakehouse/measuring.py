@@ -9,15 +9,16 @@ from decimal import Decimal, InvalidOperation
 from functools import reduce
 from typing import Any
 
+from py4j.protocol import Py4JJavaError
 from pyspark import SparkContext
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 from pyspark.sql.types import DecimalType, StructField
 
 from retcon.core.evolution import may_widen
-from retcon.core.gates import Unique
+from retcon.core.gates import Metric, Unique
 from retcon.core.jobs import Job, KeyedRows, MeasureRequest, Read
 from retcon.core.measures import SliceMeasure, TableMeasures
 from retcon.core.queries import quoted
@@ -32,9 +33,10 @@ from retcon.lakehouse.checksums import (
     shape_of,
 )
 from retcon.lakehouse.predicates import slice_at, slice_key, slice_predicate
+from retcon.lakehouse.python_models import worker_error
 from retcon.lakehouse.scoped_reads import ScopedReads, fitted, type_of
 from retcon.lakehouse.sessions import first_line
-from retcon.lakehouse.staging import slices_of
+from retcon.lakehouse.staging import computed_by, slices_of
 
 _SIDE, _SLICE, _HASH, _WHOLE = "__retcon_side", "__retcon_slice", "__retcon_hash", "__retcon_whole"
 _STAGED, _PRODUCTION = 1, 0
@@ -89,6 +91,34 @@ class Measuring:
             TableMeasures(slices=every, totals=staged.totals),
             _with_known(production, known, request) if known else production,
         )
+
+    def outcome(self, job: Job, metrics: tuple[Metric, ...]) -> Mapping[Slice, SliceMeasure]:
+        """What a job would give, by slice, without writing it anywhere."""
+        try:
+            return self._outcome(computed_by(self._reads, job), job, metrics)
+        except (PySparkException, Py4JJavaError) as error:
+            reason = worker_error(self._reads.code, str(error)) or str(error).splitlines()[0]
+            raise Refused(f"{job.model.path}: {job.slices.text} can't be computed: {reason[:300]}") from error
+
+    def _outcome(self, rows: DataFrame, job: Job, metrics: tuple[Metric, ...]) -> Mapping[Slice, SliceMeasure]:
+        fields = _hashed_fields(rows, job.model.volatile)
+        request = MeasureRequest(
+            model=job.model,
+            table=job.model.name,
+            slices=job.slices,
+            metrics=metrics,
+            not_null=(),
+            staged=0,  # of no table: these are the rows themselves
+            production=None,
+            production_table=job.model.name,
+            known={},
+        )
+        frame = _side(rows, _STAGED, fields)
+        scales = [_summed_scale(metric.expression, frame) for metric in metrics]
+        found = _collected(_aggregated(frame, request, scales).collect(), request, scales, shape_of(fields))
+        empty = checksum_text(0, 0, 0, shape_of(fields))
+        zero = SliceMeasure(rows=0, checksum=empty, metrics={metric.expression: None for metric in metrics})
+        return {slice: found.slices.get(slice, zero) for slice in job.slices}
 
     def duplicates(self, request: MeasureRequest, gate: Unique, rows: int) -> Mapping[Slice, int]:
         """Rows too many for these columns, and rows with a NULL in them, by slice; `rows` are known to be staged."""

@@ -40,6 +40,7 @@ class SparkWarehouse:
         self.windows = windows.windows
         self.homes = Moving(reads).homes
         self.measure = measuring.measure
+        self.outcome = measuring.outcome
         self.duplicates = measuring.duplicates
         self.others_changed = measuring.others_changed
         self.differs_alone = measuring.differs_alone

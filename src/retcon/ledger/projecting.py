@@ -7,7 +7,7 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import Any, assert_never
 
-from sqlalchemy import Connection, Table, bindparam, delete, insert, select, update
+from sqlalchemy import Connection, Table, bindparam, delete, exists, insert, select, update
 
 from retcon.core.gates import VALID, Verdict
 from retcon.core.plans import Plan, to_document
@@ -31,6 +31,7 @@ from retcon.core.runs import (
     Run,
     RunOpened,
     RunState,
+    SlicesKept,
     SliceState,
     StagingDone,
     TablesOpened,
@@ -39,7 +40,7 @@ from retcon.core.runs import (
     WaveState,
 )
 from retcon.errors import Refused
-from retcon.ledger import chain, reading, watermarks
+from retcon.ledger import chain, exceptions, reading, watermarks
 from retcon.ledger.chain import Link
 from retcon.ledger.schema import CONSUMPTION, RUNS, SLICES, VERDICTS, WAVES
 from retcon.ledger.steps import overridden_by, proof_lapses, run_after
@@ -87,10 +88,14 @@ def write_event(connection: Connection, run: Run, event: Event, *, at: datetime,
     if proof_lapses(run.state, event):
         _drop_proof(connection, run.id)
     _project(connection, run.id, event)
+    if is_publish:
+        exceptions.restated(connection, run.id)
     if is_publish and run.plan.load is not None:
         watermarks.advance(connection, run.plan.load.advances, run, at=at, who=who)
+        exceptions.record(connection, run.plan.load.late, at=at)
     if isinstance(event, RolledBack):
         watermarks.put_back(connection, run, at=at, who=who)
+        exceptions.reopened(connection, run.id)
     return link
 
 
@@ -101,6 +106,8 @@ def _project(connection: Connection, run: str, event: Event) -> None:
             _project_staged_wave(connection, run, event)
         case WaveFailed():
             _project_failed_wave(connection, run, event)
+        case SlicesKept():
+            _project_kept(connection, run, event)
         case InputsJudged():
             _project_inputs(connection, run, event)
         case Rebased():
@@ -111,6 +118,14 @@ def _project(connection: Connection, run: str, event: Event) -> None:
             _project_override(connection, run, event)
         case Published():
             _project_consumption(connection, run, event)
+            for model, labels in event.same.items():
+                same = [{"of_model": model, "of_slice": label, "state": SliceState.SAME} for label in labels]
+                _update_slices(connection, run, same)
+        case RolledBack():
+            _lapse(connection, run)
+        case Rebuilt():
+            if event.undone:
+                _lapse(connection, run)
         case (
             RunOpened()
             | ApplyBegan()
@@ -123,8 +138,6 @@ def _project(connection: Connection, run: str, event: Event) -> None:
             | Resumed()
             | Cancelled()
             | RollbackBegan()
-            | RolledBack()
-            | Rebuilt()
         ):
             pass
         case _:
@@ -207,6 +220,18 @@ def _project_staged_wave(connection: Connection, run: str, event: WaveStaged) ->
     )
 
 
+def _project_kept(connection: Connection, run: str, event: SlicesKept) -> None:
+    kept = [
+        {"of_model": event.model, "of_slice": label, "state": SliceState.SAME, "rows": rows}
+        for label, rows in event.slices.items()
+    ]
+    _update_slices(connection, run, kept)
+    of_model = SLICES.c.run_id == run, SLICES.c.model == event.model
+    unstaged = select(SLICES.c.wave).where(*of_model, SLICES.c.state == SliceState.PENDING)
+    of_wave = WAVES.c.run_id == run, WAVES.c.model == event.model
+    connection.execute(update(WAVES).where(*of_wave, WAVES.c.wave.not_in(unstaged)).values(state=WaveState.DONE))
+
+
 def _project_failed_wave(connection: Connection, run: str, event: WaveFailed) -> None:
     of_wave = WAVES.c.run_id == run, WAVES.c.model == event.model, WAVES.c.wave == event.wave
     was_done = connection.scalar(select(WAVES.c.state).where(*of_wave)) == WaveState.DONE
@@ -285,6 +310,24 @@ def _project_consumption(connection: Connection, run: str, event: Published) -> 
             }
             for consumed in event.consumed
         ),
+    )
+
+
+def _lapse(connection: Connection, run: str) -> None:
+    """Later runs found some slices as this one had published them: that isn't what production has any more."""
+    undone = SLICES.alias()
+    order = select(RUNS.c.publish_order).where(RUNS.c.id == run).scalar_subquery()
+    later = select(RUNS.c.id).where(RUNS.c.publish_order > order)
+    is_undone = exists().where(
+        undone.c.run_id == run,
+        undone.c.model == SLICES.c.model,
+        undone.c.slice == SLICES.c.slice,
+        undone.c.state != SliceState.SAME,
+    )
+    connection.execute(
+        update(SLICES)
+        .where(SLICES.c.run_id.in_(later), SLICES.c.state == SliceState.SAME, is_undone)
+        .values(state=SliceState.LAPSED)
     )
 
 

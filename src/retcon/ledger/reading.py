@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Row, Select, exists, func, select
+from sqlalchemy import Connection, Row, Select, exists, func, or_, select
 
 from retcon.core.adoption import Adoption
 from retcon.core.chains import RecordedEvent
@@ -29,6 +29,9 @@ from retcon.core.runs import (
 )
 from retcon.core.slices import SliceSet, cut_of
 from retcon.ledger.schema import ADOPTIONS, CONSUMPTION, EVENTS, RUNS, SLICES, VERDICTS, WAVES
+
+_UNWRITTEN = SliceState.SAME, SliceState.LAPSED
+"""States of slices that a publish left alone."""
 
 
 def run(connection: Connection, run_id: str) -> Run | None:
@@ -182,7 +185,8 @@ def unmeasured_slices(connection: Connection, model: str) -> tuple[str, ...]:
     return tuple(row.slice for row in connection.execute(_newest_slices(model)) if row.checksum is None)
 
 
-def _newest_slices(model: str) -> Select[Any]:
+def _newest_slices(model: str, *, written: bool = True) -> Select[Any]:
+    """Per slice, the newest publish that stands: that wrote it, or that found it to be as it came out."""
     newness = func.row_number().over(partition_by=SLICES.c.slice, order_by=RUNS.c.publish_order.desc())
     standing = (
         select(
@@ -195,6 +199,7 @@ def _newest_slices(model: str) -> Select[Any]:
         )
         .join(RUNS, RUNS.c.id == SLICES.c.run_id)
         .where(SLICES.c.model == model, RUNS.c.state == RunState.PUBLISHED)
+        .where(SLICES.c.state.not_in(_UNWRITTEN if written else _UNWRITTEN[1:]))
         .subquery()
     )
     return select(standing).where(standing.c.newness == 1).order_by(standing.c.slice)
@@ -202,7 +207,7 @@ def _newest_slices(model: str) -> Select[Any]:
 
 def standing_consumption(connection: Connection, model: str) -> dict[str, dict[str, Consumed]]:
     """Per slice of a model, what its newest publish that stands was computed from, by input."""
-    newest = _newest_slices(model).subquery()
+    newest = _newest_slices(model, written=False).subquery()
     query = select(CONSUMPTION).join(
         newest, (CONSUMPTION.c.run_id == newest.c.run_id) & (CONSUMPTION.c.slice == newest.c.slice)
     )
@@ -214,7 +219,7 @@ def standing_consumption(connection: Connection, model: str) -> dict[str, dict[s
 
 def standing_runs(connection: Connection, model: str) -> dict[str, str]:
     """Per slice of a model, the run of its newest publish that stands."""
-    return {row.slice: row.run_id for row in connection.execute(_newest_slices(model))}
+    return {row.slice: row.run_id for row in connection.execute(_newest_slices(model, written=False))}
 
 
 def published_snapshots(connection: Connection, model: str) -> dict[str, int]:
@@ -235,7 +240,8 @@ def held_slices(connection: Connection, model: str) -> frozenset[str]:
     ever = (
         select(SLICES.c.slice, RUNS.c.state, newness.label("newness"))
         .join(RUNS, RUNS.c.id == SLICES.c.run_id)
-        .where(SLICES.c.model == model, RUNS.c.publish_order.is_not(None))
+        .where(SLICES.c.model == model, RUNS.c.publish_order.is_not(None), SLICES.c.state != SliceState.LAPSED)
+        .where(or_(SLICES.c.state != SliceState.SAME, RUNS.c.state == RunState.PUBLISHED))
         .subquery()
     )
     query = select(ever.c.slice).where(ever.c.newness == 1, ever.c.state == RunState.ROLLED_BACK)
@@ -315,6 +321,7 @@ def _table_of(opened: Mapping[str, Any]) -> RunTable:
             **opened,
             "replaces": Replaced(**replaces) if replaces else None,
             "rebase": Rebase(**{**rebase, "restaged": tuple(rebase["restaged"])}) if rebase else None,
+            "same": tuple(opened.get("same", ())),
         }
     )
 

@@ -22,7 +22,7 @@ from sqlalchemy import (
 from retcon.errors import Refused
 from retcon.ledger.columns import COUNTER, Document, Moment, Words
 
-REVISIONS = ("0001", "0002", "0003", "0004", "0005", "0006")
+REVISIONS = ("0001", "0002", "0003", "0004", "0005", "0006", "0007")
 """Every revision that this version can bring up to date, oldest first; `migrations/` holds one file for each."""
 
 VERSION_TABLE = "retcon_alembic_version"
@@ -182,6 +182,25 @@ WATERMARKS = Table(
     Column("at", Moment, nullable=False),
     Column("why", Words, nullable=False),
     Index("retcon_watermarks_model_input", "model", "input"),
+)
+
+EXCEPTIONS = Table(
+    "retcon_exceptions",
+    METADATA,
+    Column("entry", COUNTER, primary_key=True),
+    Column("model", Words, nullable=False),
+    Column("slice", Words, nullable=False),
+    # Contents, rows and metrics, as they were when it was last seen.
+    Column("late", Document, nullable=False),
+    Column("first_seen", Moment, nullable=False),
+    Column("last_seen", Moment, nullable=False),
+    Column("decision", Words, nullable=False),
+    # No foreign key: a plan that was approved has no run before it is applied.
+    Column("run_id", Words),
+    Column("who", Words),
+    Column("decided", Moment),
+    Column("reason", Words),
+    Index("retcon_exceptions_model_slice", "model", "slice"),
 )
 
 _VERSION = table(VERSION_TABLE, column("version_num"))

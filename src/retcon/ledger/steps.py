@@ -28,6 +28,7 @@ from retcon.core.runs import (
     Run,
     RunOpened,
     RunState,
+    SlicesKept,
     StagingDone,
     TablesOpened,
     WaveFailed,
@@ -62,7 +63,7 @@ def state_after(run: Run, event: Event, verdicts: Sequence[RecordedVerdict]) -> 
         case InputsJudged():
             _require_state(run, "told of its inputs", RunState.PLANNED, RunState.STAGING, RunState.PAUSED)
             to = run.state
-        case WaveStaged() | WaveFailed():
+        case WaveStaged() | WaveFailed() | SlicesKept():
             # A wave that was under way when the run was paused still tells how it ended.
             to = RunState.PAUSED if run.state is RunState.PAUSED else RunState.STAGING
         case StagingDone():
@@ -156,7 +157,11 @@ def _with_outcome(run: Run, event: Event, at: datetime) -> Run:
         case Published():
             published = _of_its_tables(run, event.snapshots)
             tables = {
-                model: replace(opened, published_snapshot=published.get(opened.table))
+                model: replace(
+                    opened,
+                    published_snapshot=published.get(opened.table),
+                    same=tuple(event.same.get(opened.table, ())),
+                )
                 for model, opened in run.tables.items()
             }
             return replace(run, tables=tables, published=at)

@@ -14,6 +14,7 @@ from sqlalchemy.exc import DBAPIError
 
 from retcon.core.adoption import Adoption
 from retcon.core.chains import RecordedEvent
+from retcon.core.exceptions import Decision, LateChange, LateEntry
 from retcon.core.intents import Intent
 from retcon.core.leases import Driver, Lease, StopRequest
 from retcon.core.overlaps import InTheWay, require_nobody_in_the_way
@@ -37,7 +38,7 @@ from retcon.core.runs import (
 from retcon.core.watermarks import Advance, Watermark
 from retcon.errors import Refused
 from retcon.fault_points import FaultPoint
-from retcon.ledger import chain, leases, outbox, overlapping, reading, watermarks
+from retcon.ledger import chain, exceptions, leases, outbox, overlapping, reading, watermarks
 from retcon.ledger.chain import Link
 from retcon.ledger.engines import database_file, engine_for, make_file, writing
 from retcon.ledger.faults import fault_of, faults
@@ -50,7 +51,7 @@ T = TypeVar("T")
 _NOTHING_RECORDED = "nothing was recorded, every table is as it was"
 _UNKNOWN_OUTCOME = "the database didn't say whether it took the last step; its record decides"
 _MIGRATED, _ADOPTED, _LEASED = FaultPoint("ledger migrated"), FaultPoint("adoption recorded"), FaultPoint("lease taken")
-_MOVED = FaultPoint("watermarks moved")
+_MOVED, _DECIDED = FaultPoint("watermarks moved"), FaultPoint("exceptions decided")
 _INTENDED, _WITHDRAWN = FaultPoint("intent recorded"), FaultPoint("intent withdrawn")
 _SWAPPED = FaultPoint("pointers swapped, COMMIT not sent")
 _RECORDED = {kind: FaultPoint(f"{kind.__name__} recorded") for kind in get_args(Event)}
@@ -212,11 +213,44 @@ class SqlLedger:
             _require_ledger(connection)
             connection.execute(insert(ADOPTIONS).values(row))
 
-    def move_watermarks(self, advances: Sequence[Advance], *, is_set: bool, why: str, at: datetime, who: str) -> None:
-        """Set watermarks, or unset them, without a run."""
+    def exceptions(self, *, only_open: bool = True) -> list[LateEntry]:
+        """Late changes: those that wait for somebody to decide, or all."""
+        return self._read(lambda connection: exceptions.every(connection, only_open=only_open), otherwise=[])
+
+    def newest_exceptions(self, model: str) -> dict[str, LateEntry]:
+        """Per slice of a model, the last late change that was recorded."""
+        return self._read(lambda connection: exceptions.newest(connection, model), otherwise={})
+
+    def decide(
+        self,
+        entries: Sequence[LateEntry],
+        decision: Decision,
+        *,
+        run: str | None = None,
+        at: datetime,
+        by: str,
+        reason: str,
+    ) -> None:
+        """Record who decided what of late changes, and why: all of them or none."""
+        with _DECIDED, faults(_NOTHING_RECORDED), writing(self._engine).begin() as connection:
+            _require_ledger(connection)
+            exceptions.decide(connection, entries, decision, run=run, at=at, by=by, reason=reason)
+
+    def move_watermarks(
+        self,
+        advances: Sequence[Advance],
+        late: Sequence[LateChange] = (),
+        *,
+        is_set: bool,
+        why: str,
+        at: datetime,
+        who: str,
+    ) -> None:
+        """Set watermarks, or unset them, without a run; and note what they pass that is too old."""
         with _MOVED, faults(_NOTHING_RECORDED), writing(self._engine).begin() as connection:
             _require_ledger(connection)
             watermarks.move(connection, advances, at=at, who=who, why=why, is_set=is_set)
+            exceptions.record(connection, late, at=at)
 
     def open_run(self, plan: Plan, opened: RunOpened, *, at: datetime, who: str) -> Run:
         """The run of a plan: the one that is there, else a new one; refused where another one is in its way."""

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from retcon.cli.figures import NONE, Zone, counted, slices
 from retcon.cli.views.parts import QUIET, STRONG, WARN, bullets, facts, name, prose, section, stack, table, title
-from retcon.cli.views.runs import totals_table
+from retcon.cli.views.runs import same_view, totals_table
 from retcon.cli.views.states import state_text
 from retcon.core.loads import Found, Reasons, Stale
 from retcon.flow.load import Due
@@ -27,6 +27,7 @@ def load_view(due: Due, reports: Sequence[RunReport], diffs: Sequence[DiffReport
         parts += [
             title("Load", Text(report.run.id, style=STRONG), state_text(report.run.state)),
             section("Change", totals_table(diff)),
+            same_view(report.run),
         ]
     published = reports[-1].run.published
     when = Text(f"published {zone.named(published)}", style=QUIET) if published is not None else None
@@ -151,7 +152,7 @@ def _told(found: Found) -> Iterator[str]:
     if found.held:
         yield f"{found.model}: {slices(found.held)} held by a rollback, until a new plan"
     if found.late:
-        yield f"{found.model}: {slices(found.late)} changed and older than its window: `retcon plan` restates them"
+        yield f"{found.model}: {slices(found.late)} changed and older than its window: `retcon exceptions` tells more"
     for table_name, waiting in found.waiting.items():
         yield f"{found.model}: {slices(waiting)} waiting for {table_name}"
     for why in found.set_back.values():

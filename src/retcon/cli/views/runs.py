@@ -62,11 +62,23 @@ def applied_view(report: RunReport, diff: DiffReport | None, consumers: Consumer
             section("Verdicts", verdicts_table(report.verdicts)) if report.verdicts else None,
             _pruning(in_plan_order(report)),
             section("Change", totals_table(diff)) if diff is not None else None,
+            same_view(run),
             _tables(run) if run.published is not None else None,
             Text(),
             facts(_next_steps(report, consumers, zone)),
         ]
     )
+
+
+def same_view(run: Run) -> RenderableType | None:
+    """What the publish left alone."""
+    told = [
+        f"{each.table}: {counted(len(each.same), 'slice')} came out as production has "
+        f"{'it' if len(each.same) == 1 else 'them'}: not published"
+        for each in _run_tables(run)
+        if each.same
+    ]
+    return bullets(told) if told else None
 
 
 def failed_view(verdicts: Sequence[RecordedVerdict]) -> RenderableType:
@@ -82,6 +94,7 @@ def run_view(report: RunReport, zone: Zone, *, all_slices: bool = False) -> Rend
             title("Run", Text(run.id, style=STRONG), state_text(run.state)),
             facts(_header(report, zone)),
             _tables(run) if run.tables else None,
+            same_view(run),
             _rebases(report, zone),
             section("Verdicts", verdicts_table(report.verdicts)) if report.verdicts else None,
             _waves(in_plan_order(report)),
@@ -253,7 +266,7 @@ def _tables(run: Run) -> RenderableType:
         (
             each.table,
             _before(each),
-            str(each.published_snapshot) if each.published_snapshot is not None else NONE,
+            str(each.published_snapshot) if each.published_snapshot is not None else "as it was" if each.same else NONE,
         )
         for each in _run_tables(run)
     ]

@@ -1,0 +1,87 @@
+"""Measure: what of a model is staged, against what production has, each once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+
+from retcon.core.gates import Metric, metrics_of, not_null_columns
+from retcon.core.jobs import MeasureRequest
+from retcon.core.measures import SliceMeasure, TableMeasures
+from retcon.core.models import Model
+from retcon.core.plans import PlannedModel
+from retcon.core.runs import Run, RunTable, SliceState
+from retcon.core.schemas import is_comparable
+from retcon.core.slices import Slice, SliceSet
+from retcon.flow.branches import require_own_branch
+from retcon.flow.context import Context
+from retcon.flow.standing import standing_at
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measured:
+    """The measures of a model's computed slices, staged and in production."""
+
+    request: MeasureRequest
+    staged: TableMeasures
+    production: TableMeasures
+
+
+def measured(run: Run, planned: PlannedModel, context: Context) -> Measured:
+    """As the branch stands now. What was measured by this command of the same snapshots isn't read again."""
+    request = _request(run, planned, context)
+    if not request.slices:
+        return Measured(request=request, staged=TableMeasures(), production=TableMeasures())
+    key = (request.table, request.staged, request.production, request.slices)
+    if key not in context.measures:
+        context.measures[key] = context.warehouse.measure(request)
+    staged, production = context.measures[key]
+    return Measured(request=request, staged=staged, production=production)
+
+
+def kept_slices(run: Run, planned: PlannedModel, context: Context) -> SliceSet:
+    """Slices that weren't computed, since nothing that they read came out otherwise."""
+    recorded = context.ledger.slices(run.id, planned.name)
+    return SliceSet.labelled(planned.slices.grain, (s.slice for s in recorded if s.state is SliceState.SAME))
+
+
+def _request(run: Run, planned: PlannedModel, context: Context) -> MeasureRequest:
+    model = context.model(planned)
+    table = run.tables[planned.name]
+    metrics = metrics_of(model.gates)
+    slices = planned.slices - kept_slices(run, planned, context)
+    return MeasureRequest(
+        model=model,
+        table=table.written,
+        slices=slices,
+        metrics=metrics,
+        not_null=not_null_columns(model.gates),
+        staged=require_own_branch(run, planned, context),
+        production=_compared_with(model, table, context),
+        production_table=table.table,
+        known=_known(planned.name, slices, table.base_snapshot, metrics, context),
+    )
+
+
+def _compared_with(model: Model, table: RunTable, context: Context) -> int | None:
+    """Production's snapshot, unless another table takes its place and their slices can't be told by one column."""
+    if table.replaces is None:
+        return table.base_snapshot
+    old, new = (context.tables.facts(name) for name in (table.table, table.written))
+    is_told = old is not None and new is not None and is_comparable(model, old, new)
+    return table.snapshot_before if is_told else None
+
+
+def _known(
+    model: str, slices: SliceSet, base: int | None, metrics: tuple[Metric, ...], context: Context
+) -> dict[Slice, SliceMeasure]:
+    """Production's measures that the ledger has and that are still true: nobody wrote to the slice since."""
+    if not all(metric.is_additive for metric in metrics):
+        return {}  # the total of an average must be taken over the rows themselves
+    found: dict[Slice, SliceMeasure] = {}
+    for slice, held in standing_at(context, model, base, slices).items():
+        is_told = all(metric.expression in held.metrics for metric in metrics)
+        if is_told and held.rows:
+            values = {name: None if text is None else Decimal(text) for name, text in held.metrics.items()}
+            found[slice] = SliceMeasure(rows=held.rows, checksum=held.checksum, metrics=values)
+    return found

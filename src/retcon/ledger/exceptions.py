@@ -1,0 +1,112 @@
+"""Late changes on record: at most one of a slice is open, and what was decided stays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, Row, Select, and_, func, insert, select, update
+
+from retcon.core.exceptions import Decision, LateChange, LateEntry, late_document, late_from
+from retcon.errors import Conflict
+from retcon.ledger.schema import EXCEPTIONS, SLICES
+
+_C = EXCEPTIONS.c
+
+
+def every(connection: Connection, *, only_open: bool) -> list[LateEntry]:
+    """All of them, or those that wait, by model and slice, oldest first."""
+    query = select(EXCEPTIONS).order_by(_C.model, _C.slice, _C.entry)
+    return [
+        _entry(row) for row in connection.execute(query.where(_C.decision == Decision.OPEN) if only_open else query)
+    ]
+
+
+def newest(connection: Connection, model: str) -> dict[str, LateEntry]:
+    """Per slice of a model, the last that was recorded."""
+    return {row.slice: _entry(row) for row in connection.execute(_newest(model))}
+
+
+def record(connection: Connection, lates: Iterable[LateChange], *, at: datetime) -> None:
+    """Note what a load found too old: one that waits is brought up to date, another is opened."""
+    known: dict[str, dict[str, LateEntry]] = {}
+    for late in lates:
+        if late.model not in known:
+            known[late.model] = newest(connection, late.model)
+        before = known[late.model].get(late.slice)
+        if before is not None and before.knows(late):
+            connection.execute(update(EXCEPTIONS).where(_C.entry == before.entry).values(last_seen=at))
+        elif before is not None and before.decision is Decision.OPEN:
+            connection.execute(update(EXCEPTIONS).where(_C.entry == before.entry).values(last_seen=at, **_values(late)))
+        else:
+            values = {"model": late.model, "slice": late.slice, "first_seen": at, "last_seen": at, **_values(late)}
+            connection.execute(insert(EXCEPTIONS).values(decision=Decision.OPEN, **values))
+
+
+def decide(
+    connection: Connection,
+    entries: Sequence[LateEntry],
+    decision: Decision,
+    *,
+    run: str | None,
+    at: datetime,
+    by: str,
+    reason: str,
+) -> None:
+    """Record who decided what, and why; refused where one of them isn't as it was shown."""
+    for each in entries:
+        decided = connection.execute(
+            update(EXCEPTIONS)
+            .where(_C.entry == each.entry, _C.decision == each.decision, _C.last_seen == each.last_seen)
+            .values(decision=decision, run_id=run, decided=at, who=by, reason=reason)
+        )
+        if decided.rowcount != 1:
+            raise Conflict(
+                f"{each.late.model} {each.late.slice}: somebody decided meanwhile, or more of it changed",
+                state="no decision was recorded",
+                next="`retcon exceptions` shows how it stands now",
+            )
+
+
+def restated(connection: Connection, run: str) -> None:
+    """A publish brought in what was late of its slices."""
+    waiting = _C.decision.in_([Decision.OPEN, Decision.APPROVED])
+    connection.execute(update(EXCEPTIONS).where(waiting, _is_of(run)).values(decision=Decision.RESTATED, run_id=run))
+
+
+def reopened(connection: Connection, run: str) -> None:
+    """That publish was undone."""
+    by_it = and_(_C.decision == Decision.RESTATED, _C.run_id == run)
+    connection.execute(update(EXCEPTIONS).where(by_it).values(decision=Decision.OPEN, run_id=None))
+
+
+def _is_of(run: str) -> Any:
+    return (
+        select(SLICES.c.run_id)
+        .where(SLICES.c.run_id == run, SLICES.c.model == _C.model, SLICES.c.slice == _C.slice)
+        .exists()
+    )
+
+
+def _newest(model: str) -> Select[Any]:
+    last = select(func.max(_C.entry)).where(_C.model == model).group_by(_C.slice)
+    return select(EXCEPTIONS).where(_C.entry.in_(last)).order_by(_C.slice)
+
+
+def _values(late: LateChange) -> dict[str, Any]:
+    return {"late": late_document(late)}
+
+
+def _entry(row: Row[Any]) -> LateEntry:
+    return LateEntry(
+        entry=row.entry,
+        late=late_from(row.late),
+        first_seen=row.first_seen,
+        last_seen=row.last_seen,
+        decision=Decision(row.decision),
+        run=row.run_id,
+        by=row.who,
+        decided=row.decided,
+        reason=row.reason,
+    )
