@@ -57,6 +57,7 @@ def test_a_load_looks_at_what_was_updated_and_at_the_slices_that_it_asks_for() -
     source = Source({DAY: ("a", NOW), DAY - 1: ("b", OLD), DAY - 2: ("c", OLD)})
     held = LookedAt(grain=Grain.DAY, rows=source.rows())
     seen = held.rows.updates(NOW, NOW)
+    assert held.rows.updates(NOW, NOW) == seen
     assert (seen.changed.slices, seen.newest) == (days(DAY), NOW)
     held.of(days(DAY - 1, DAY))
     assert held.of(days(DAY)).digest != held.of(days(DAY - 1)).digest

@@ -89,15 +89,16 @@ class Finder:
     ) -> InputReason:
         known = consumed.get(i.name)
         is_stale = False
+        at = "" if known is None or known.snapshot_id is None else f", from snapshot {known.snapshot_id}"
         if look is None:
             text = "its changes can't be seen" if is_followed(i) else "not followed: a change of it restates nothing"
         elif known is None:
             text = "never read for this slice, or nobody knows what of it was"
         elif self._is_consumed(look, model, slice, consumed):
-            text = f"as it was read, from snapshot {known.snapshot_id}"
+            text = f"as it was read{at}"
         else:
             is_stale = True
-            text = f"changed since it was read, from snapshot {known.snapshot_id}: {self._commits(look, slice, known)}"
+            text = f"changed since it was read{at}: {self._commits(look, slice, known)}"
         return InputReason(input=i.name, table=i.table, is_stale=is_stale, text=text)
 
     def _commits(self, look: Look, slice: Slice, known: Consumed) -> str:

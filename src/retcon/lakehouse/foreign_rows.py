@@ -25,6 +25,8 @@ class SourceRows:
         self._looked = SliceSet(cut)
         self._recent = SliceSet(cut)
         """Slices that are known to hold rows, of which nothing else is known yet."""
+        self._updates: dict[datetime, Updates] = {}
+        """By the moment since when."""
         self._rows: tuple[SliceRows, ...] | None = None
         self._is_narrow = False
 
@@ -33,11 +35,12 @@ class SourceRows:
         cut = self._wanted.cut
         if since is None or self._rows is not None:
             return updates_of(self._everything(until), cut, since)
-        wanted = Wanted(time=self._wanted.time, cut=cut, since=since, until=until)
-        found = updates_of(self._look(wanted), cut, since)
-        self._is_narrow = True
-        self._recent |= found.changed.slices
-        return found
+        if since not in self._updates:
+            wanted = Wanted(time=self._wanted.time, cut=cut, since=since, until=until)
+            self._updates[since] = updates_of(self._look(wanted), cut, since)
+            self._recent |= self._updates[since].changed.slices
+            self._is_narrow = True
+        return self._updates[since]
 
     def files(self, slices: SliceSet | None) -> list[TableFile]:
         """What these slices hold, or all of them, as if it were in files."""
