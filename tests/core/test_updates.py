@@ -85,7 +85,7 @@ def test_rows_that_no_mark_follows_are_counted() -> None:
     seen = Updates(changed=updates_of([], Grain.DAY, None).changed, newest=NOON, nulls=1, ahead=1_200)
     assert list(update_notes("raw.s", "updated_at", seen)) == [
         "raw.s: 1 row without updated_at: looked at by every load",
-        "raw.s: 1,200 rows with updated_at in the future: loaded, the watermark stays at 2026-01-15 12:00:00",
+        "raw.s: 1,200 rows with updated_at in the future: loaded, the watermark goes no further than 2026-01-15 12:00:00",
     ]
 
 
@@ -96,7 +96,10 @@ def test_models_whose_source_went_back_are_named_with_the_way_on() -> None:
     assert refusal_of([fine]) is None
     refusal = refusal_of([fine, back])
     assert refusal is not None
-    assert (refusal.message, "mart.b stays as it is" in refusal.state) == ("raw.s went back", True)
+    assert (refusal.message, "left as it is, with its watermarks: mart.b;" in refusal.state) == (
+        "raw.s went back",
+        True,
+    )
     assert 'retcon watermarks reset mart.b --input raw.s --reason "…"' in refusal.next
 
 

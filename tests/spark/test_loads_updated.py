@@ -114,7 +114,7 @@ def test_a_source_known_by_its_updated_column(shop: Shop, retcon: Retcon) -> Non
     late, unknown = (6, "2026-01-01", 1, "2026-01-05 09:00:00"), (7, "2026-01-03", 1, "")
     assert load(tied, late, unknown) == (["2026-01-01..2026-01-03"], [no_time])
     # Far in the future: loaded, and the watermark doesn't follow.
-    ahead = "raw.bookings: 1 row with updated_at in the future: loaded, the watermark stays at 2026-01-08 09:00:00"
+    ahead = "raw.bookings: 1 row with updated_at in the future: loaded, the watermark goes no further than 2026-01-08 09:00:00"
     assert load((8, "2026-01-05", 50, "2099-01-01 00:00:00")) == (["2026-01-05"], [no_time, ahead])
     assert marks() == [mark]
     assert load() == ([], [no_time, ahead])
@@ -176,7 +176,7 @@ def test_an_iceberg_source_that_was_set_back_stops_its_readers_and_one_made_agai
     shop.sql("INSERT INTO raw.rates VALUES (DATE '2026-01-09', 'USD', 1)")
     refused = retcon("load", code=1)
     assert "raw.orders was read at snapshot" in refused["message"]
-    assert "mart.orders_usd stays as it is" in refused["state"]
+    assert "left as it is, with its watermarks: mart.orders_usd;" in refused["state"]
     assert slices_of(shop, refused) == ["2026-01-09"], "others go on"
     # What is different is found all the same, for a plan; also when more was written since.
     shop.sql("INSERT INTO raw.orders VALUES (901, DATE '2026-01-05', 'EUR', 'new', 7)")

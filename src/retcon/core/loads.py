@@ -170,6 +170,6 @@ def refusal_of(found: Sequence[Found]) -> Refused | None:
     )
     return Refused(
         named,
-        state=f"{', '.join(each.model for each in back)} stays as it is, and so do its watermarks; others were loaded",
+        state=f"left as it is, with its watermarks: {', '.join(each.model for each in back)}; the others were loaded",
         next=f"if that is meant, `{resets}`: the next load then compares everything with what there is now",
     )

@@ -101,7 +101,7 @@ def update_notes(table: str, column: str, seen: Updates) -> Iterator[str]:
     if seen.nulls:
         yield f"{table}: {_rows(seen.nulls)} without {column}: looked at by every load"
     if seen.ahead:
-        stays = "" if seen.newest is None else f", the watermark stays at {seen.newest:%Y-%m-%d %H:%M:%S}"
+        stays = "" if seen.newest is None else f", the watermark goes no further than {seen.newest:%Y-%m-%d %H:%M:%S}"
         yield f"{table}: {_rows(seen.ahead)} with {column} in the future: loaded{stays}"
 
 

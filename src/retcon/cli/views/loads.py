@@ -129,7 +129,10 @@ def _behind(standing: Standing, zone: Zone) -> str:
 
 
 def _nothing(due: Due) -> Text:
-    models = counted(sum(not each.set_back for each in due.found), "model")
+    fine = sum(not each.set_back for each in due.found)
+    if not fine:
+        return Text("nothing was loaded")
+    models = counted(fine, "model")
     return Text(f"nothing to load: {models} up to date with what they read")
 
 
