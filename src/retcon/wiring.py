@@ -18,8 +18,9 @@ from retcon.core.jobs import Job, Read
 from retcon.core.measures import SliceMeasure
 from retcon.core.models import Model
 from retcon.core.plans import Plan
-from retcon.core.projects import Project
+from retcon.core.projects import Project, Source
 from retcon.core.slices import Slice, SliceSet
+from retcon.core.updates import SliceRows, Wanted
 from retcon.errors import BadArguments, Problem, Refused
 from retcon.flow.ports import Clock, Watch
 
@@ -126,7 +127,13 @@ class Workspace:
         from retcon.lakehouse.metadata import IcebergMetadata
 
         settings = self.outline.settings
-        return SourceTables(IcebergMetadata(settings.catalog), settings.foreign)
+        return SourceTables(IcebergMetadata(settings.catalog), settings.foreign, self._look_at_rows)
+
+    def _look_at_rows(self, source: Source, version: int | None, wanted: Wanted) -> tuple[SliceRows, ...]:
+        """Starts Spark, for sources that are known by an `updated` column."""
+        from retcon.lakehouse.looking import look_at_rows
+
+        return look_at_rows(self.spark, source, version, wanted)
 
     @cached_property
     def spark(self) -> SparkSession:

@@ -66,14 +66,11 @@ def test_what_is_read_of_itself_and_of_the_past_is_shown(retcon: Retcon, bare: P
     assert [i["as_of"] for i in model["inputs"]] == ["slice", None]
 
 
-def test_keys_that_come_later_are_shown(retcon: Retcon, bare: Path) -> None:
-    later = "schedule: '*/5 * * * *'\nreplay: {window: 90 days, reprocess: 3 days, deep: '@monthly'}\nsamples: true\n*/"
-    put(bare, "models/mart/later.sql", MODEL.replace("*/", later))
+def test_keys_that_mean_nothing_are_told(retcon: Retcon, bare: Path) -> None:
+    put(bare, "models/mart/idle.sql", MODEL.replace("*/", "replay: {reprocess: 3 days}\n*/"))
     answer = retcon("check", "--json")
     assert answer.code == 0, answer.err
-    keys = {(key["where"], key["key"]): key["value"] for key in answer.result["later"]}
-    assert keys["mart.later", "replay.reprocess"] == "3 days"
-    assert "Accepted, used by a later version" in retcon("check").out
+    assert any("mart.idle: `replay.reprocess`: no input of it" in note for note in answer.result["notes"])
 
 
 def test_schedules_are_shown_with_the_model_and_a_wrong_one_is_refused_with_its_line(

@@ -15,7 +15,7 @@ from retcon.cli.schedule_results import turns_result
 from retcon.cli.terminals import Terminal, terminal_of, zone_of
 from retcon.cli.views.loads import found_view, load_view
 from retcon.cli.views.schedules import not_due_view
-from retcon.core.loads import total
+from retcon.core.loads import refusal_of, total
 from retcon.core.plans import Plan
 from retcon.core.runs import Run
 from retcon.core.schedules import Kind, Standing
@@ -90,10 +90,17 @@ def load(
     reports = [workspace.teller.show_run(run) for run in loaded.runs]
     diffs = [workspace.teller.diff(run) for run in loaded.runs]
     told, zone = loaded.told, zone_of(workspace)
+    result = load_result(told, loaded.runs) | turns_result(taken if due else None)
+    back = refusal_of(told.found)
+    if back is not None and terminal.as_json:
+        terminal.evidence = result
+        raise back
     terminal.report(
-        lambda: load_result(told, loaded.runs) | turns_result(taken if due else None),
+        lambda: result,
         lambda: load_view(told, reports, diffs, zone) if scope.names else not_due_view(standing, zone),
     )
+    if back is not None:
+        raise back
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -92,10 +92,11 @@ class Loader:
             self._ledger.move_watermarks(due.advances, due.late, is_set=True, why=why, at=now, who=who)
 
     def _plan(self, wanted: Sequence[Found], ask: Ask) -> Plan:
+        set_back = {each.model for each in wanted if each.set_back}
         advances = tuple(advance for each in wanted for advance in each.advances)
 
         def leave_alone(model: Model, slices: SliceSet) -> SliceSet:
-            if not slices:
+            if not slices or model.name in set_back:
                 return slices
             stays = slices & SliceSet.labelled(model.grain, self._ledger.held_slices(model.name))
             is_there = bool(self._ledger.last_published((model.name,)))

@@ -50,13 +50,14 @@ from retcon.core.slices import Cut, Slice, SliceSet
 from retcon.core.sweeping import TableRefs
 from retcon.core.tables import Aftermath, Changed, Column, TableContents, TableFacts
 from retcon.core.troubles import FileCheck, TableMarks
+from retcon.core.updates import Updates
 from retcon.core.validity import Validity, WindowCounts
 from retcon.core.watermarks import Advance, Watermark
 from retcon.errors import Problem
 
 
 class Tables(Protocol):
-    """Iceberg's metadata, without a JVM."""
+    """Iceberg's metadata, without a JVM; of sources that are known by an `updated` column, their rows, with one."""
 
     def names(self) -> tuple[str, ...]: ...
     def facts(self, name: str) -> TableFacts | None: ...
@@ -65,6 +66,18 @@ class Tables(Protocol):
     def changed(
         self, name: str, *, time: str | None, grain: Cut, since: int | None, until: int | None
     ) -> Changed | None: ...
+    def updates(
+        self,
+        name: str,
+        *,
+        time: str | None,
+        grain: Cut,
+        snapshot_id: int | None,
+        since: datetime | None,
+        until: datetime,
+    ) -> Updates: ...
+    def look_again(self) -> None: ...
+    def was_set_back(self, name: str, snapshot_id: int | None) -> bool: ...
     def buckets_of(self, name: str, column: str, number: int, texts: Sequence[str]) -> frozenset[int] | None: ...
     def commits(
         self, name: str, *, time: str | None, grain: Cut, since: int | None, until: int | None

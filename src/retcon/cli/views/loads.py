@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from datetime import datetime
 
 from rich.console import RenderableType
 from rich.text import Text
@@ -127,7 +128,10 @@ def _place(standing: Standing) -> str:
     if standing.watermark is None:
         return "not set: the next load compares everything"
     mark = standing.watermark.mark
-    return f"snapshot {mark.snapshot_id}" if mark.uuid else "its files as they were"
+    if mark.uuid:
+        return f"snapshot {mark.snapshot_id}"
+    column, sign, moment = (mark.value or "").partition("=")
+    return f"{column} {datetime.fromisoformat(moment):%Y-%m-%d %H:%M:%S} UTC" if sign else "its files as they were"
 
 
 def _behind(standing: Standing, zone: Zone) -> str:
@@ -140,7 +144,10 @@ def _behind(standing: Standing, zone: Zone) -> str:
 
 
 def _nothing(due: Due) -> Text:
-    models = counted(len(due.found), "model")
+    fine = sum(not each.set_back for each in due.found)
+    if not fine:
+        return Text("nothing was loaded")
+    models = counted(fine, "model")
     return Text(f"nothing to load: {models} up to date with what they read")
 
 
@@ -163,8 +170,14 @@ def _why(found: Found) -> str:
 
 
 def _notes(due: Due) -> RenderableType | None:
-    lines = [line for each in due.found for line in _told(each)]
-    return section("Left alone", bullets(Text(line, style=WARN) for line in lines)) if lines else None
+    left = [line for each in due.found for line in _told(each)]
+    seen = list(dict.fromkeys(note for each in due.found for note in each.notes))
+    parts = [
+        section(head, bullets(Text(line, style=WARN) for line in lines))
+        for head, lines in (("Left alone", left), ("Seen", seen))
+        if lines
+    ]
+    return stack(parts) if parts else None
 
 
 def _told(found: Found) -> Iterator[str]:
@@ -174,5 +187,7 @@ def _told(found: Found) -> Iterator[str]:
         yield f"{found.model}: {slices(found.late)} changed and older than its window: `retcon exceptions` tells more"
     for table_name, waiting in found.waiting.items():
         yield f"{found.model}: {slices(waiting)} waiting for {table_name}"
+    for why in found.set_back.values():
+        yield f"{found.model}: {why}"
     for table_name in found.unseen:
         yield f"{found.model}: changes of {table_name} can't be seen"
