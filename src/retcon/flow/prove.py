@@ -19,6 +19,7 @@ from retcon.core.gates import (
     Evidence,
     Finding,
     Metric,
+    Rows,
     Unique,
     Verdict,
     judge,
@@ -86,7 +87,7 @@ def prove(run: Run, context: Context) -> Run:
 def _prove_model(run: Run, planned: PlannedModel, context: Context) -> _Proof:
     request = _request(run, planned, context)
     staged, production = context.warehouse.measure(request)
-    declared = _declared(request, staged, production, context)
+    declared = _declared(planned, request, (staged, production), context)
     return _Proof(
         head=request.staged,
         slices=tuple(_proven_slices(planned, staged, production)),
@@ -137,16 +138,32 @@ def _known(
 
 
 def _declared(
-    request: MeasureRequest, staged: TableMeasures, production: TableMeasures, context: Context
+    planned: PlannedModel, request: MeasureRequest, measured: tuple[TableMeasures, TableMeasures], context: Context
 ) -> list[Verdict]:
+    staged, production = measured
     gates = request.model.gates
     duplicates = {
         gate.name: context.warehouse.duplicates(request, gate, staged.rows)
         for gate in gates
         if isinstance(gate, Unique)
     }
-    evidence = Evidence(model=request.model.name, staged=staged, production=production, duplicates=duplicates)
+    evidence = Evidence(
+        model=request.model.name,
+        staged=staged,
+        production=production,
+        duplicates=duplicates,
+        published=_published_rows(request.model, context),
+        open=frozenset(planned.open),
+    )
     return [judge(gate, evidence) for gate in gates]
+
+
+def _published_rows(model: Model, context: Context) -> dict[int, int]:
+    """The rows of every published slice, where a gate compares with them."""
+    if not any(isinstance(gate, Rows) and gate.history is not None for gate in model.gates):
+        return {}
+    held = context.ledger.published_slices(model.name)
+    return {slice.ordinal: held[slice.label].rows for slice in SliceSet.labelled(model.grain, held)}
 
 
 def _always_on(

@@ -122,6 +122,7 @@ def verdicts(connection: Connection, run_id: str) -> list[RecordedVerdict]:
                 kind=row.kind,
                 summary=row.summary,
                 findings=tuple(Finding(**finding) for finding in row.findings),
+                warns=bool(row.warns),
             ),
             override=row.override,
         )

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from retcon.cli.figures import NONE, Zone, counted, slices
 from retcon.cli.views.parts import QUIET, STRONG, WARN, bullets, facts, name, prose, section, stack, table, title
-from retcon.cli.views.runs import totals_table
+from retcon.cli.views.runs import totals_table, warnings_section
 from retcon.cli.views.states import state_text
 from retcon.core.loads import Found, Reasons, Stale
 from retcon.flow.load import Due
@@ -25,6 +25,7 @@ def load_view(due: Due, reports: Sequence[RunReport], diffs: Sequence[DiffReport
     for report, diff in zip(reports, diffs, strict=True):
         parts += [
             title("Load", Text(report.run.id, style=STRONG), state_text(report.run.state)),
+            warnings_section(report.verdicts),
             section("Change", totals_table(diff)),
         ]
     published = reports[-1].run.published
