@@ -38,5 +38,6 @@ COVERS: dict[str, frozenset[str]] = {
     "a restored ledger": frozenset({"Rebuilt recorded"}),
     "a load": frozenset({"pointers swapped, COMMIT not sent", "Published recorded"}),
     "a load of nothing": frozenset({"watermarks moved"}),
+    "a hook": frozenset({"hook called", "delivery recorded", "watermarks moved"}),
     "an adoption": frozenset({"adoption recorded"}),
 }

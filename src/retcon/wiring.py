@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from retcon.flow.adopt import Adopter
     from retcon.flow.context import Context
+    from retcon.flow.deliver import Deliverer
     from retcon.flow.doctor import Doctor
     from retcon.flow.driving import Caller
     from retcon.flow.find import Finder
@@ -113,7 +114,12 @@ class Workspace:
         from retcon.ledger.store import SqlLedger
 
         settings = self.outline.settings
-        return SqlLedger(settings.ledger_uri or settings.catalog.uri, settings.catalog.name, migrate=_migrate)
+        graph = self.outline.graph
+        # Other systems keep the marks of production: loads of an environment move none of them.
+        models = frozenset(name.removeprefix(graph.prefix) for name in graph.models)
+        hooks = {hook.name: frozenset(hook.models) or models for hook in settings.hooks.values()}
+        uri = settings.ledger_uri or settings.catalog.uri
+        return SqlLedger(uri, settings.catalog.name, migrate=_migrate, hooks=hooks)
 
     @cached_property
     def tables(self) -> SourceTables:
@@ -161,6 +167,19 @@ class Workspace:
         from retcon.flow.watermarks import Watermarks
 
         return Watermarks(self.outline, self.tables, self.ledger)
+
+    @property
+    def deliverer(self) -> Deliverer:
+        """Whoever tells other systems of watermarks."""
+        from retcon.flow.deliver import Deliverer
+        from retcon.hook_calls import HookCalls
+        from retcon.project.variables import filled_in
+
+        settings = self.outline.settings
+        calls = HookCalls(
+            folder=settings.root, environ=self.environ, fill_in=lambda text: filled_in(text, self.environ)
+        )
+        return Deliverer(settings, self.tables, self.ledger, calls, self.clock)
 
     @property
     def loader(self) -> Loader:

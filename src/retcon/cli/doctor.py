@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from time import monotonic
 from typing import Annotated
 
 import typer
 
 from retcon.cli.arguments import Environment, Json, ProjectFolder
+from retcon.cli.hooks import deliver
 from retcon.cli.json_output import checkup_result
 from retcon.cli.progress import watching
-from retcon.cli.terminals import terminal_of
+from retcon.cli.terminals import Terminal, terminal_of
 from retcon.cli.views.checkups import checkup_view
+from retcon.core.troubles import untold_hook
+from retcon.flow.doctor import Checkup
 from retcon.flow.ports import Progress, Watch
+from retcon.wiring import Workspace
 
 _PATIENCE = 2.0
 """Seconds before anybody wants to know how far it is."""
@@ -40,9 +45,18 @@ def doctor(
     workspace = terminal.workspace(project, env)
     with watching(terminal.err) as watch:
         found = workspace.doctor(terminal.say).examine(repair=repair, all_files=files, watch=_patient(watch))
+    found = _with_hooks(found, workspace, terminal, repair=repair)
     terminal.report(lambda: checkup_result(found), lambda: checkup_view(found, repair=repair))
     if found.troubles:
         raise typer.Exit(1)
+
+
+def _with_hooks(found: Checkup, workspace: Workspace, terminal: Terminal, *, repair: bool) -> Checkup:
+    """With hooks that weren't told of watermarks; with `repair`, after telling them."""
+    if repair:
+        deliver(workspace, terminal)
+    untold = [untold_hook(h.hook, len(h.waiting), h.error) for h in workspace.deliverer.standing() if h.waiting]
+    return replace(found, troubles=(*found.troubles, *untold))
 
 
 def _patient(watch: Watch) -> Watch:

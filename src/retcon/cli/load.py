@@ -8,6 +8,7 @@ import typer
 
 from retcon.cli.apply import go_on
 from retcon.cli.arguments import Environment, Json, ProjectFolder, Select
+from retcon.cli.hooks import deliver
 from retcon.cli.json_output import load_result
 from retcon.cli.terminals import Terminal, terminal_of, zone_of
 from retcon.cli.views.loads import found_view, load_view
@@ -78,6 +79,7 @@ def load(
         terminal.say(f"{total(due.found):,} more slices to be loaded")
     else:
         workspace.loader.advance(due.advances, workspace.clock(), workspace.who)
+        deliver(workspace, terminal)
     reports = [workspace.teller.show_run(run) for run in runs]
     diffs = [workspace.teller.diff(run) for run in runs]
     terminal.report(lambda: load_result(due, runs), lambda: load_view(due, reports, diffs, zone_of(workspace)))

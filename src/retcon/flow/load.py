@@ -14,7 +14,7 @@ from retcon.core.plans import Load, Plan
 from retcon.core.projects import Project
 from retcon.core.runs import Run
 from retcon.core.slices import Grain, SliceSet
-from retcon.core.watermarks import Advance
+from retcon.core.watermarks import NOTHING_LOADED, Advance
 from retcon.flow.find import Finder
 from retcon.flow.plan import Ask, Planner
 from retcon.flow.ports import Ledger, Tables
@@ -74,7 +74,7 @@ class Loader:
         """Move watermarks past changes that make nothing stale."""
         if advances:
             self._ledger.prepare()
-            self._ledger.move_watermarks(advances, is_set=True, why="nothing had to be loaded", at=now, who=who)
+            self._ledger.move_watermarks(advances, is_set=True, why=NOTHING_LOADED, at=now, who=who)
 
     def _plan(self, wanted: Sequence[Found], ask: Ask) -> Plan:
         advances = tuple(advance for each in wanted for advance in each.advances)

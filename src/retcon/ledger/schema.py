@@ -186,6 +186,17 @@ WATERMARKS = Table(
     Index("retcon_watermarks_model_input", "model", "input"),
 )
 
+DELIVERIES = Table(
+    "retcon_deliveries",
+    METADATA,
+    Column("hook", Words, primary_key=True),
+    Column("movement", BigInteger, ForeignKey("retcon_watermarks.entry"), primary_key=True, autoincrement=False),
+    Column("tries", Integer, nullable=False),
+    Column("tried", Moment),
+    Column("delivered", Moment),
+    Column("error", Words),
+)
+
 _VERSION = table(VERSION_TABLE, column("version_num"))
 
 
