@@ -28,12 +28,14 @@ if TYPE_CHECKING:
     from retcon.flow.adopt import Adopter
     from retcon.flow.context import Context
     from retcon.flow.deliver import Deliverer
+    from retcon.flow.detect import Detective
     from retcon.flow.doctor import Doctor
     from retcon.flow.driving import Caller
     from retcon.flow.find import Finder
     from retcon.flow.load import Loader
     from retcon.flow.plan import Planner
     from retcon.flow.ports import GroupCommits, Warehouse
+    from retcon.flow.postmortem import Coroner
     from retcon.flow.tell import Teller
     from retcon.flow.watermarks import Watermarks
     from retcon.lakehouse.foreign import SourceTables
@@ -161,6 +163,20 @@ class Workspace:
         from retcon.flow.find import Finder
 
         return Finder(self.project, self.tables, self.ledger)
+
+    @property
+    def detective(self) -> Detective:
+        """Whoever looks for what watermarks have passed by."""
+        from retcon.flow.detect import Detective
+
+        return Detective(self.finder, self.tables, self.ledger)
+
+    @property
+    def coroner(self) -> Coroner:
+        """Whoever writes post-mortems."""
+        from retcon.flow.postmortem import Coroner
+
+        return Coroner(self.project, self.ledger, self.finder, self.detective, self.teller)
 
     @property
     def watermarks(self) -> Watermarks:

@@ -36,6 +36,8 @@ QUESTIONS: dict[str, tuple[Callable[[SqlLedger], object], object]] = {
     "published_snapshots": (lambda ledger: ledger.published_snapshots(FCT), {}),
     "held_slices": (lambda ledger: ledger.held_slices(FCT), frozenset()),
     "watermarks": (lambda ledger: ledger.watermarks(), {}),
+    "watermark_moves": (lambda ledger: ledger.watermark_moves(FCT), []),
+    "consumption_before": (lambda ledger: ledger.consumption_before("x", FCT), {}),
     "movements": (lambda ledger: ledger.movements(), {}),
     "undelivered": (lambda ledger: ledger.undelivered(), []),
     "last_delivered": (lambda ledger: ledger.last_delivered(), {}),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Row, Select, exists, func, select
+from sqlalchemy import Connection, Row, Select, exists, func, select, true
 
 from retcon.core.adoption import Adoption
 from retcon.core.chains import RecordedEvent
@@ -183,7 +183,7 @@ def unmeasured_slices(connection: Connection, model: str) -> tuple[str, ...]:
     return tuple(row.slice for row in connection.execute(_newest_slices(model)) if row.checksum is None)
 
 
-def _newest_slices(model: str) -> Select[Any]:
+def _newest_slices(model: str, before: int | None = None) -> Select[Any]:
     newness = func.row_number().over(partition_by=SLICES.c.slice, order_by=RUNS.c.publish_order.desc())
     standing = (
         select(
@@ -196,6 +196,7 @@ def _newest_slices(model: str) -> Select[Any]:
         )
         .join(RUNS, RUNS.c.id == SLICES.c.run_id)
         .where(SLICES.c.model == model, RUNS.c.state == RunState.PUBLISHED)
+        .where(RUNS.c.publish_order < before if before is not None else true())
         .subquery()
     )
     return select(standing).where(standing.c.newness == 1).order_by(standing.c.slice)
@@ -203,7 +204,17 @@ def _newest_slices(model: str) -> Select[Any]:
 
 def standing_consumption(connection: Connection, model: str) -> dict[str, dict[str, Consumed]]:
     """Per slice of a model, what its newest publish that stands was computed from, by input."""
-    newest = _newest_slices(model).subquery()
+    return _consumption_of(connection, model, _newest_slices(model))
+
+
+def consumption_before(connection: Connection, run_id: str, model: str) -> dict[str, dict[str, Consumed]]:
+    """The same as it was when this run was published; as it is, where that wasn't."""
+    before = connection.scalar(select(RUNS.c.publish_order).where(RUNS.c.id == run_id))
+    return _consumption_of(connection, model, _newest_slices(model, before))
+
+
+def _consumption_of(connection: Connection, model: str, slices: Select[Any]) -> dict[str, dict[str, Consumed]]:
+    newest = slices.subquery()
     query = select(CONSUMPTION).join(
         newest, (CONSUMPTION.c.run_id == newest.c.run_id) & (CONSUMPTION.c.slice == newest.c.slice)
     )

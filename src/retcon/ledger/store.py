@@ -165,6 +165,14 @@ class SqlLedger:
         """How far loads have consumed each input, by model and input."""
         return self._read(watermarks.standing, otherwise={})
 
+    def watermark_moves(self, model: str) -> list[Watermark]:
+        """Where a model's watermarks have been, oldest first."""
+        return self._read(lambda connection: watermarks.moves(connection, model), otherwise=[])
+
+    def consumption_before(self, run_id: str, model: str) -> dict[str, dict[str, Consumed]]:
+        """Per slice of a model, what it was computed from when this run replaced it, or would."""
+        return self._read(lambda connection: reading.consumption_before(connection, run_id, model), otherwise={})
+
     def movements(self) -> Mapping[tuple[str, str], int]:
         """The newest movement of each watermark, by model and input: those of one that is unset count, too."""
         return self._read(watermarks.movements, otherwise={})

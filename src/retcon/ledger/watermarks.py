@@ -22,6 +22,12 @@ def standing(connection: Connection) -> dict[tuple[str, str], Watermark]:
     return {(row.model, row.input): _watermark(row) for row in rows if row.is_set}
 
 
+def moves(connection: Connection, model: str) -> list[Watermark]:
+    """Every movement of a model's watermarks to some place, oldest first."""
+    rows = connection.execute(select(WATERMARKS).where(_C.model == model, _C.is_set == 1).order_by(_C.entry))
+    return [_watermark(row) for row in rows]
+
+
 def movements(connection: Connection) -> Mapping[tuple[str, str], int]:
     """The newest movement by model and input, whatever it was."""
     return {(row.model, row.input): row.entry for row in connection.execute(_newest())}
