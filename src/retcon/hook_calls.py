@@ -67,7 +67,7 @@ class HookCalls:
                 answer.read(1)
         except HTTPError as error:
             with error:
-                return f"was answered with HTTP {error.code}"
+                return f"HTTP {error.code}"
         except TimeoutError:
             return f"took longer than {hook.timeout} seconds"
         except URLError as error:
@@ -77,5 +77,5 @@ class HookCalls:
         except (HTTPException, OSError) as error:
             return f"broke off: {type(error).__name__}"
         except ValueError:
-            return "has a header that can't be sent"
+            return "a header can't be sent"
         return None

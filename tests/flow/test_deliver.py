@@ -109,7 +109,7 @@ def test_one_that_isnt_taken_is_tried_again_and_later_ones_wait_behind_it(worksh
     move(workshop, is_set=False)
     Receiver.answers = [500, 503, 302]
     [standing], pauses = deliver(workshop)
-    assert (standing.told, len(standing.waiting), standing.error) == (0, 2, "was answered with HTTP 302")
+    assert (standing.told, len(standing.waiting), standing.error) == (0, 2, "HTTP 302")
     assert pauses == [1.0, 3.0]
     assert len({document["id"] for _, document in Receiver.got}) == 1
     assert workshop.ledger.undelivered()[0].tries == 3
@@ -141,7 +141,7 @@ def test_a_command_gets_the_document_on_its_standard_input(workshop: Workshop) -
             '{url: "http://127.0.0.1:9/marks", headers: {A: "${NOT_THERE}"}}',
             "a header needs the environment variable NOT_THERE, which isn't set",
         ),
-        ('{url: "http://127.0.0.1:9/marks", headers: {A: "${BROKEN}"}}', "has a header that can't be sent"),
+        ('{url: "http://127.0.0.1:9/marks", headers: {A: "${BROKEN}"}}', "a header can't be sent"),
     ],
 )
 def test_what_went_wrong_is_told_without_what_is_secret(workshop: Workshop, keys: str, error: str) -> None:

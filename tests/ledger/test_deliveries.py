@@ -57,14 +57,14 @@ def test_without_hooks_nothing_waits_and_a_new_one_is_told_of_what_comes(ledger:
 def test_a_failed_try_is_kept_and_one_that_is_taken_ends_it(hooked: SqlLedger) -> None:
     hooked.move_watermarks([Advance(mark=mark(FCT), after=0)], is_set=True, why="a", at=NOON, who=ANN)
     [first] = hooked.undelivered()
-    hooked.record_delivery(first, at=NOON, error="was answered with HTTP 503")
+    hooked.record_delivery(first, at=NOON, error="HTTP 503")
     [again] = hooked.undelivered()
-    assert (again.id, again.tries, again.error) == (first.id, 1, "was answered with HTTP 503")
+    assert (again.id, again.tries, again.error) == (first.id, 1, "HTTP 503")
     hooked.record_delivery(again, at=LATER, error=None)
     assert hooked.undelivered() == []
     assert hooked.last_delivered() == {BOARD: LATER}
     # Another process that was slower, and didn't get through.
-    hooked.record_delivery(again, at=LATER + timedelta(hours=1), error="was answered with HTTP 503")
+    hooked.record_delivery(again, at=LATER + timedelta(hours=1), error="HTTP 503")
     assert (hooked.undelivered(), hooked.last_delivered()) == ([], {BOARD: LATER})
 
 

@@ -31,7 +31,7 @@ def deliver(workspace: Workspace, terminal: Terminal) -> None:
         if each.told:
             terminal.say(f"told {each.hook} of {counted(each.told, 'movement')} of watermarks")
         if each.waiting:
-            terminal.say(Text(f"{each.hook} {each.error}; {_waits(each)} until the next load", style=WARN))
+            terminal.say(Text(f"{each.hook} wasn't told ({each.error}): {_waits(each)} for the next load", style=WARN))
 
 
 def _waits(standing: HookStanding) -> str:

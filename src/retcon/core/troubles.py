@@ -57,7 +57,7 @@ def untold_hook(hook: str, waiting: int, error: str | None) -> Trouble:
     return Trouble(
         kind=TroubleKind.UNTOLD_HOOK,
         what=f"the hook {hook} wasn't told of {waiting:,} movements of watermarks"
-        + (f": it {error}" if error else ", and nobody tried yet"),
+        + (f": {error}" if error else ", and nobody tried yet"),
         means="what it keeps of them may be behind",
         remedy="see to it that it answers; the next `retcon load` tells it",
         repair="tells it",
