@@ -9,7 +9,7 @@ import typer
 from retcon.cli.apply import go_on
 from retcon.cli.arguments import Environment, Json, ProjectFolder, Select
 from retcon.cli.hooks import deliver
-from retcon.cli.json_output import load_result
+from retcon.cli.json_output import load_result, verdict_results
 from retcon.cli.terminals import Terminal, terminal_of, zone_of
 from retcon.cli.views.loads import found_view, load_view
 from retcon.core.loads import total
@@ -82,7 +82,9 @@ def load(
         deliver(workspace, terminal)
     reports = [workspace.teller.show_run(run) for run in runs]
     diffs = [workspace.teller.diff(run) for run in runs]
-    terminal.report(lambda: load_result(due, runs), lambda: load_view(due, reports, diffs, zone_of(workspace)))
+    warned = [verdict for report in reports for verdict in report.verdicts if verdict.verdict.is_warning]
+    result = {**load_result(due, runs), "warnings": verdict_results(warned)}
+    terminal.report(lambda: result, lambda: load_view(due, reports, diffs, zone_of(workspace)))
 
 
 def _due(names: tuple[str, ...], workspace: Workspace) -> Due:
