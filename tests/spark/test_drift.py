@@ -33,17 +33,17 @@ def test_as_a_person_would_live_through_it(shop: Shop, capsys: pytest.CaptureFix
     hook = f'watermark_hooks: {{board: {{models: [{MODEL}], command: ["{sys.executable}", "tell.py"]}}}}\n'
     settings.write_text(settings.read_text() + hook)
     shop.edit(MODEL, "  - unique: key\n", "  - unique: key\n  - rows: {name: usual, history: 4, warn: true}\n")
-    # Four Thursdays before the first of January, which is one.
-    for day in ("2025-12-04", "2025-12-11", "2025-12-18", "2025-12-25"):
-        shop.sql(f"INSERT INTO {SOURCE} SELECT 500 + id, DATE '{day}', 'USD', 'c', 10 FROM range(12)")
-        if day != "2025-12-25":
-            shop.sql(f"INSERT INTO raw.rates VALUES (DATE '{day}', 'USD', 1)")
+    shop.edit(MODEL, "replay: {wave: 3}", "replay: {wave: 40}")
+    # Four weeks before the first of January, a Thursday.
+    first_day = "date_add(DATE '2025-12-04', CAST(id % 28 AS INT))"
+    shop.sql(f"INSERT INTO {SOURCE} SELECT 500 + id, {first_day}, 'USD', 'c', 10 FROM range({28 * 12})")
+    shop.sql(f"INSERT INTO raw.rates SELECT {first_day}, 'USD', 1 FROM range(21)")
     result = retcon("load")
     [first], warnings = result["runs"], result["warnings"]
     assert warnings == []
     [usual] = [v for v in retcon("show", first["run"])["verdicts"] if v["gate"] == "usual"]
     assert (usual["passed"], usual["warning"]) == (True, False)
-    assert usual["summary"] == "48 rows in 4 slices, 4 with too little history to compare"
+    assert usual["summary"] == "336 rows in 28 slices, 28 with too little history to compare"
     assert {(d["cause"], d["run"], d["input"]) for d in told()} == {
         ("load", first["run"], SOURCE),
         ("load", first["run"], "raw.rates"),
