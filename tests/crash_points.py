@@ -40,5 +40,6 @@ COVERS: dict[str, frozenset[str]] = {
     "a load of nothing": frozenset({"watermarks moved"}),
     "a decision": frozenset({"exceptions decided"}),
     "a load on schedule": frozenset({"schedules claimed", "end of schedules recorded"}),
+    "a hook": frozenset({"hook called", "delivery recorded", "watermarks moved"}),
     "an adoption": frozenset({"adoption recorded"}),
 }

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
     from retcon.flow.adopt import Adopter
     from retcon.flow.context import Context
+    from retcon.flow.deliver import Deliverer
+    from retcon.flow.detect import Detective
     from retcon.flow.doctor import Doctor
     from retcon.flow.driving import Caller
     from retcon.flow.find import Finder
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
     from retcon.flow.load import Loader
     from retcon.flow.plan import Planner
     from retcon.flow.ports import GroupCommits, Warehouse
+    from retcon.flow.postmortem import Coroner
     from retcon.flow.schedule import Schedules
     from retcon.flow.tell import Teller
     from retcon.flow.watermarks import Watermarks
@@ -119,7 +122,12 @@ class Workspace:
         from retcon.ledger.store import SqlLedger
 
         settings = self.outline.settings
-        return SqlLedger(settings.ledger_uri or settings.catalog.uri, settings.catalog.name, migrate=_migrate)
+        graph = self.outline.graph
+        # Other systems keep the marks of production: loads of an environment move none of them.
+        models = frozenset(name.removeprefix(graph.prefix) for name in graph.models)
+        hooks = {hook.name: frozenset(hook.models) or models for hook in settings.hooks.values()}
+        uri = settings.ledger_uri or settings.catalog.uri
+        return SqlLedger(uri, settings.catalog.name, migrate=_migrate, hooks=hooks)
 
     @cached_property
     def tables(self) -> SourceTables:
@@ -175,6 +183,20 @@ class Workspace:
         return Freshener(self.project, self.tables, self.ledger)
 
     @property
+    def detective(self) -> Detective:
+        """Whoever looks for what watermarks have passed by."""
+        from retcon.flow.detect import Detective
+
+        return Detective(self.finder, self.tables, self.ledger)
+
+    @property
+    def coroner(self) -> Coroner:
+        """Whoever writes post-mortems."""
+        from retcon.flow.postmortem import Coroner
+
+        return Coroner(self.project, self.ledger, self.finder, self.detective, self.teller)
+
+    @property
     def watermarks(self) -> Watermarks:
         from retcon.flow.watermarks import Watermarks
 
@@ -187,6 +209,19 @@ class Workspace:
 
         zone = self.outline.settings.timezone
         return Schedules(self.outline, self.ledger, lambda text: cron_of(text, zone))
+
+    @property
+    def deliverer(self) -> Deliverer:
+        """Whoever tells other systems of watermarks."""
+        from retcon.flow.deliver import Deliverer
+        from retcon.hook_calls import HookCalls
+        from retcon.project.variables import filled_in
+
+        settings = self.outline.settings
+        calls = HookCalls(
+            folder=settings.root, environ=self.environ, fill_in=lambda text: filled_in(text, self.environ)
+        )
+        return Deliverer(settings, self.tables, self.ledger, calls, self.clock)
 
     @property
     def loader(self) -> Loader:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import sys
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
@@ -304,11 +306,7 @@ class Scenes:
         return Trial(shop=self.shop, run=plan.id, tables=BOTH, act=act, check=check)
 
     def a_load_of_nothing(self) -> Trial:
-        self.shop.load()
-        ledger, movements = self.shop.workspace.ledger, self.shop.workspace.ledger.movements()
-        steps = [Advance(mark=mark, after=movements[key]) for key, mark in self._marks().items()]
-        ledger.move_watermarks(steps, is_set=False, why="a test", at=self.shop.now, who="ada")
-        assert self._marks() == {}
+        steps = self._unset()
 
         def check() -> None:
             assert self._marks() == {(step.mark.model, step.mark.input): step.mark for step in steps}
@@ -336,6 +334,41 @@ class Scenes:
             assert (each.is_due, each.turn.claim, each.turn.done) == (False, None, each.due)
 
         return Trial(shop=self.shop, run="none", tables=BOTH, act=act, check=check)
+
+    def a_hook(self) -> Trial:
+        settings = self.shop.root / "retcon.yaml"
+        without = settings.read_text().partition("watermark_hooks")[0]
+        settings.write_text(without)
+        self.shop.close()
+        steps = self._unset()
+        told, script = self.shop.root / f"told {next(self._numbers)}", self.shop.root / "told.py"
+        script.write_text("import sys; open(sys.argv[1], 'a').write(sys.stdin.read() + '\\n')")
+        with_hook = f'watermark_hooks: {{board: {{command: ["{sys.executable}", "told.py", "{told.name}"]}}}}\n'
+        settings.write_text(without + with_hook)
+        self.shop.close()
+
+        def act() -> None:
+            self.shop.load()
+            self.shop.workspace.deliverer.deliver(lambda _: None)
+
+        def check() -> None:
+            documents = [json.loads(line) for line in told.read_text().splitlines()]
+            assert {(d["model"], d["input"]) for d in documents} == {(s.mark.model, s.mark.input) for s in steps}
+            assert len({d["id"] for d in documents}) == len(steps), "the same movement has the same id"
+            movements = [d["movement"] for d in documents]
+            assert movements == sorted(movements)
+            assert self.shop.workspace.ledger.undelivered() == []
+
+        return Trial(shop=self.shop, run="none", tables=BOTH, act=act, check=check)
+
+    def _unset(self) -> list[Advance]:
+        """The watermarks as they would be without any: the next load moves them all, and publishes nothing."""
+        self.shop.load()
+        ledger, movements = self.shop.workspace.ledger, self.shop.workspace.ledger.movements()
+        steps = [Advance(mark=mark, after=movements[key]) for key, mark in self._marks().items()]
+        ledger.move_watermarks(steps, is_set=False, why="a test", at=self.shop.now, who="ada")
+        assert self._marks() == {}
+        return steps
 
     def _marks(self) -> dict[tuple[str, str], Mark]:
         return {key: watermark.mark for key, watermark in self.shop.workspace.ledger.watermarks().items()}

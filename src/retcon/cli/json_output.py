@@ -329,6 +329,7 @@ def verdict_results(verdicts: Sequence[RecordedVerdict]) -> list[Json]:
             "gate": each.verdict.gate,
             "kind": each.verdict.kind,
             "passed": each.verdict.passed,
+            "warning": each.verdict.is_warning,
             "holds": each.holds,
             "override": each.override,
             "summary": each.verdict.summary,

@@ -10,7 +10,8 @@ import typer
 
 from retcon.cli.apply import go_on
 from retcon.cli.arguments import Environment, Json, ProjectFolder, Select
-from retcon.cli.json_output import load_result
+from retcon.cli.hooks import deliver
+from retcon.cli.json_output import load_result, verdict_results
 from retcon.cli.schedule_results import turns_result
 from retcon.cli.terminals import Terminal, terminal_of, zone_of
 from retcon.cli.views.loads import found_view, load_view
@@ -90,7 +91,9 @@ def load(
     reports = [workspace.teller.show_run(run) for run in loaded.runs]
     diffs = [workspace.teller.diff(run) for run in loaded.runs]
     told, zone = loaded.told, zone_of(workspace)
+    warned = [verdict for report in reports for verdict in report.verdicts if verdict.verdict.is_warning]
     result = load_result(told, loaded.runs) | turns_result(taken if due else None)
+    result["warnings"] = verdict_results(warned)
     back = refusal_of(told.found)
     if back is not None and terminal.as_json:
         terminal.evidence = result
@@ -150,6 +153,7 @@ def _loaded(scope: _Scope, workspace: Workspace, terminal: Terminal, max_active:
         terminal.say(f"{total(due.found):,} more slices to be loaded")
     else:
         workspace.loader.advance(due, workspace.clock(), workspace.who)
+        deliver(workspace, terminal)
     # Of a whole history that was compared, all that differs is told, though several publishes brought it in.
     return _Loaded(told=first if scope.deep else due, runs=tuple(runs))
 

@@ -33,6 +33,7 @@ COMMANDS = (
     "sweep",
     "adopt",
     "doctor",
+    "postmortem",
     "watermarks",
     "exceptions",
     "schedule",

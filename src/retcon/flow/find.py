@@ -12,6 +12,7 @@ from dataclasses import replace
 from datetime import datetime
 from functools import cached_property
 
+from retcon.core.drifts import Compared, ComparedInput
 from retcon.core.exceptions import LateChange
 from retcon.core.jobs import Read
 from retcon.core.loads import Found, InputReason, Reasons, Stale, begun, is_followed, older_than_window
@@ -24,7 +25,7 @@ from retcon.core.runs import Consumed
 from retcon.core.slices import WHOLE, Cut, Grain, Slice, SliceSet
 from retcon.core.tables import Changed, TableFacts
 from retcon.core.watermarks import Advance, Mark, Watermark
-from retcon.flow.consume import UNKNOWN, content_of_read, is_told
+from retcon.flow.consume import UNKNOWN, content_of_read, is_comparable, is_told
 from retcon.flow.context import read_of
 from retcon.flow.look import Look, Seen, look_at_updates
 from retcon.flow.ports import Ledger, Tables
@@ -89,6 +90,49 @@ class Finder:
             is_stale_by_code=by_code,
             is_held=slice in self._held(model),
             inputs=tuple(self._reason(i, followed.get(i.name), model, slice, consumed) for i in model.inputs),
+        )
+
+    def compared(self, names: Sequence[str], now: datetime) -> list[Compared]:
+        """Every followed input of each model with what was consumed of it, wherever the watermarks are."""
+        wanted = set(names)
+        return [self._compared(self._graph.models[name], now) for name in self._graph.order if name in wanted]
+
+    def _compared(self, model: Model, now: datetime) -> Compared:
+        looks, unseen = self._looks(model)
+        world, consumed = self._world(model), self._records.ledger.standing_consumption(model.name)
+        shown = world.published.get(model.name, SliceSet(model.grain))
+        possible = begun(shown | self._buildable(model, world, now), now) if shown else shown
+        known = SliceSet.of(model.grain, (s.ordinal for s in shown if s.label in consumed))
+        inputs: list[ComparedInput] = []
+        for look in looks:
+            content = {
+                label: read[look.input.name].content for label, read in consumed.items() if look.input.name in read
+            }
+            told = SliceSet.of(model.grain, (s.ordinal for s in known if is_comparable(content.get(s.label))))
+            inputs.append(
+                ComparedInput(
+                    input=look.input,
+                    by=look.by,
+                    cut=look.cut,
+                    mark=look.mark,
+                    watermark=look.watermark,
+                    differs=self._stale_by(look, model, told, consumed),
+                    untold=known - told,
+                    ahead=self._candidates(look, model, possible, shown, consumed, now),
+                )
+            )
+        missing = possible - shown
+        differs = _all(missing, {each.input.name: each.differs for each in inputs})
+        held = differs & self._held(model)
+        return Compared(
+            model=model.name,
+            slices=known,
+            missing=missing,
+            unknown=shown - known,
+            held=held,
+            late=older_than_window(model, differs - held, now),
+            inputs=tuple(inputs),
+            unseen=unseen,
         )
 
     def _reason(

@@ -15,7 +15,7 @@ from retcon.core.plans import Load, Plan
 from retcon.core.projects import Project
 from retcon.core.runs import Run
 from retcon.core.slices import Grain, SliceSet
-from retcon.core.watermarks import Advance
+from retcon.core.watermarks import NOTHING_LOADED, Advance
 from retcon.flow.find import Finder
 from retcon.flow.late import Impact
 from retcon.flow.plan import Ask, Planner
@@ -88,7 +88,7 @@ class Loader:
         """Move watermarks past changes that make nothing stale, or are too old."""
         if due.advances or due.late:
             self._ledger.prepare()
-            why = "nothing had to be loaded"
+            why = NOTHING_LOADED
             self._ledger.move_watermarks(due.advances, due.late, is_set=True, why=why, at=now, who=who)
 
     def _plan(self, wanted: Sequence[Found], ask: Ask) -> Plan:

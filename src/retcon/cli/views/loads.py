@@ -23,7 +23,7 @@ from retcon.cli.views.parts import (
     table,
     title,
 )
-from retcon.cli.views.runs import same_view, totals_table
+from retcon.cli.views.runs import same_view, totals_table, warnings_section
 from retcon.cli.views.states import state_text
 from retcon.core.loads import Found, Reasons, Stale
 from retcon.flow.load import Due
@@ -39,6 +39,7 @@ def load_view(due: Due, reports: Sequence[RunReport], diffs: Sequence[DiffReport
     for report, diff in zip(reports, diffs, strict=True):
         parts += [
             title("Load", Text(report.run.id, style=STRONG), state_text(report.run.state)),
+            warnings_section(report.verdicts),
             section("Change", totals_table(diff)),
             same_view(report.run),
         ]
