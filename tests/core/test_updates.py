@@ -85,7 +85,8 @@ def test_rows_that_no_mark_follows_are_counted() -> None:
     seen = Updates(changed=updates_of([], Grain.DAY, None).changed, newest=NOON, nulls=1, ahead=1_200)
     assert list(update_notes("raw.s", "updated_at", seen)) == [
         "raw.s: 1 row without updated_at: looked at by every load",
-        "raw.s: 1,200 rows with updated_at in the future: loaded, the watermark goes no further than 2026-01-15 12:00:00",
+        "raw.s: 1,200 rows with updated_at in the future: loaded, "
+        "the watermark goes no further than 2026-01-15 12:00:00",
     ]
 
 

@@ -114,7 +114,8 @@ def test_a_source_known_by_its_updated_column(shop: Shop, retcon: Retcon) -> Non
     late, unknown = (6, "2026-01-01", 1, "2026-01-05 09:00:00"), (7, "2026-01-03", 1, "")
     assert load(tied, late, unknown) == (["2026-01-01..2026-01-03"], [no_time])
     # Far in the future: loaded, and the watermark doesn't follow.
-    ahead = "raw.bookings: 1 row with updated_at in the future: loaded, the watermark goes no further than 2026-01-08 09:00:00"
+    ahead = "raw.bookings: 1 row with updated_at in the future: loaded, the watermark goes no further than "
+    ahead += "2026-01-08 09:00:00"
     assert load((8, "2026-01-05", 50, "2099-01-01 00:00:00")) == (["2026-01-05"], [no_time, ahead])
     assert marks() == [mark]
     assert load() == ([], [no_time, ahead])
