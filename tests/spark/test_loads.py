@@ -61,7 +61,11 @@ def test_what_a_backfill_brought_in_is_not_loaded_again_and_readers_follow(shop:
     assert loaded(shop) == {}
     shop.sql("INSERT INTO raw.orders VALUES (900, DATE '2026-01-03', 'EUR', 'late', 7)")
     shop.sql("INSERT INTO raw.orders VALUES (901, DATE '2026-01-05', 'USD', 'late', 7)")
-    shop.backfill(start="2026-01-03", end="2026-01-03")
+    plan = shop.plan(start="2026-01-03", end="2026-01-03")
+    assert any(
+        "raw.orders changed since the last load for 2026-01-03 (1 slice): this plan" in note for note in plan.notes
+    )
+    shop.apply(plan)
     assert loaded(shop) == dict.fromkeys(MODELS, "2026-01-05")
     require_as_recomputed(shop)
     # A day that is there for orders and not for rates waits.

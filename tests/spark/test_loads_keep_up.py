@@ -1,5 +1,5 @@
 """Sources that insert, correct, move, delete and deliver late, by chance; after every load the tables are what a full
-recomputation gives, but for slices that a rollback holds.
+recomputation gives, but for slices that a rollback holds, and for exceptions on record.
 
 `RETCON_EXAMPLES` says how many histories are drawn (2), `RETCON_STEPS` how long each is (10), `RETCON_SEED` which (1).
 """
@@ -17,9 +17,12 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, note, seed, settings
 from hypothesis import strategies as st
 
+from retcon.core.exceptions import Decision
 from retcon.core.runs import RunState
 from retcon.core.slices import SliceSet
 from retcon.core.watermarks import Advance
+from retcon.flow.plan import Ask
+from retcon.wiring import new_suffix
 from tests.conftest import SQLITE
 from tests.crashes import dying
 from tests.shops import Shop
@@ -32,7 +35,7 @@ STEPS = int(os.environ.get("RETCON_STEPS", "10"))
 SEED = int(os.environ.get("RETCON_SEED", "1"))
 MODELS = {"mart.orders_usd": RECOMPUTED_ORDERS, "mart.revenue": RECOMPUTED_REVENUE}
 WHAT = ("insert", "insert", "correct", "move", "delete", "rate", "pound", "compact", "load", "load", "load_dies",
-        "backfill", "roll_back", "reset", "expire")  # fmt: skip
+        "backfill", "roll_back", "reset", "expire", "decide")  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,6 +126,22 @@ class History:
         steps = [Advance(mark=w.mark, after=movements[key]) for key, w in ledger.watermarks().items()]
         ledger.move_watermarks(steps, is_set=False, why="a test", at=self.shop.now, who="ada")
 
+    def decide(self, step: Step) -> None:
+        """Of what is too old for the window."""
+        self.finish()
+        w, entries = self.shop.workspace, self.shop.workspace.ledger.exceptions()
+        if not entries:
+            return
+        if step.number % 2:
+            w.late_changes.reject(entries, at=self.shop.now, by="cfo", reason="audited")
+            return
+        ask = Ask(
+            select=(), reason="from the bank", command="-", by="cfo", now=self.shop.now, suffix=new_suffix()
+        )  # fmt: skip
+        plan = w.late_changes.plan(w.project.graph.models[entries[0].late.model], entries, ask)
+        w.late_changes.approve(entries, plan, at=self.shop.now)
+        self.shop.apply(plan)
+
     def finish(self) -> None:
         unfinished = self.shop.workspace.loader.unfinished(tuple(MODELS))
         if unfinished is not None:
@@ -132,7 +151,7 @@ class History:
 
     def require_kept_up(self) -> None:
         for model, recomputed in MODELS.items():
-            held = self.held(model)
+            held = self.held(model) | self.late(model)
             where = f"order_date NOT IN ({', '.join(f'DATE {label!r}' for label in held)})" if held else "true"
             found = self.shop.rows(f"SELECT * FROM {model} WHERE {where}")
             assert found == self.shop.rows(f"SELECT * FROM ({recomputed}) WHERE {where}"), model
@@ -143,6 +162,13 @@ class History:
         names = [model, *(name for name in MODELS if model in graph.descendants(name))]
         return {slice.label for name in names for slice in SliceSet.labelled(
             graph.models[name].grain, ledger.held_slices(name))}  # fmt: skip
+
+    def late(self, model: str) -> set[str]:
+        """What is on record and isn't restated, here and in what is read."""
+        ledger, graph = self.shop.workspace.ledger, self.shop.workspace.project.graph
+        names = [model, *(name for name in MODELS if model in graph.descendants(name))]
+        newest = [each for name in names for each in ledger.newest_exceptions(name).values()]
+        return {each.late.slice for each in newest if each.decision is not Decision.RESTATED}
 
 
 def day(number: int) -> str:
@@ -157,8 +183,10 @@ def day(number: int) -> str:
     phases=(Phase.explicit, Phase.generate),
     suppress_health_check=list(HealthCheck),
 )
-@given(steps=st.lists(STEP, min_size=STEPS, max_size=STEPS))
-def test_loads_keep_up_with_whatever_sources_do(tmp_path_factory: pytest.TempPathFactory, steps: list[Step]) -> None:
+@given(steps=st.lists(STEP, min_size=STEPS, max_size=STEPS), is_windowed=st.booleans())
+def test_loads_keep_up_with_whatever_sources_do(
+    tmp_path_factory: pytest.TempPathFactory, steps: list[Step], is_windowed: bool
+) -> None:
     note(f"RETCON_SEED={SEED} RETCON_EXAMPLES={EXAMPLES} RETCON_STEPS={STEPS}")
     place = tmp_path_factory.getbasetemp()
     root: Path = place / "a shöp"
@@ -166,6 +194,9 @@ def test_loads_keep_up_with_whatever_sources_do(tmp_path_factory: pytest.TempPat
         try:
             history = History(shop)
             shop.open_for_business()
+            if is_windowed:
+                note("four of the eight days are older than the window")
+                shop.edit("mart.orders_usd", "replay: {wave: 3}", "replay: {wave: 3, window: 17 days}")
             for step in (*steps, Step(what="load", day=1, number=0)):
                 note(str(step))
                 history.live(step)

@@ -23,7 +23,8 @@ def as_they_are(run: Run, planned: PlannedModel, pending: SliceSet, context: Con
     if not (run.plan.leaves_same_alone and is_by_itself and dragged_along):
         return {}
     standing = standing_at(context, planned.name, run.tables[planned.name].base_snapshot, dragged_along)
-    candidates = _made_by_this_code(run, planned, SliceSet.of(model.grain, (s.ordinal for s in standing)), context)
+    made_by, code = context.ledger.standing_code(planned.name), f"{planned.fingerprint} {run.plan.settings}"
+    candidates = SliceSet.of(model.grain, (s.ordinal for s in standing if made_by.get(s.label) == code))
     consumed = context.ledger.standing_consumption(planned.name)
     followed = {i.name for i in model.inputs if is_followed(i)}
     others = {
@@ -42,20 +43,6 @@ def same_slices(run: Run, planned: PlannedModel, context: Context) -> tuple[str,
     if not run.plan.leaves_same_alone or planned.beside is not None:
         return ()
     return tuple(s.slice for s in context.ledger.slices(run.id, planned.name) if s.is_same)
-
-
-def _made_by_this_code(run: Run, planned: PlannedModel, slices: SliceSet, context: Context) -> SliceSet:
-    made_by = context.ledger.standing_runs(planned.name)
-    is_same: dict[str, bool] = {}
-    for name in {made_by[slice.label] for slice in slices}:
-        other = context.ledger.run(name)
-        then = other.plan.model(planned.name) if other is not None else None
-        is_same[name] = (
-            other is not None
-            and then is not None
-            and (then.fingerprint, other.plan.settings) == (planned.fingerprint, run.plan.settings)
-        )
-    return SliceSet.of(slices.grain, (slice.ordinal for slice in slices if is_same[made_by[slice.label]]))
 
 
 def _is_as_before(now: Consumed, consumed: Mapping[str, Consumed]) -> bool:

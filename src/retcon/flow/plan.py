@@ -36,6 +36,7 @@ from retcon.errors import BadArguments, Problem, ProjectInvalid, Refused
 from retcon.flow.moves import Moves
 from retcon.flow.ports import Homes, Ledger, Sql, Tables
 from retcon.flow.standing import known_tables
+from retcon.flow.watermarks import brought_in
 from retcon.flow.worlds import with_planned, world_of
 
 
@@ -171,6 +172,7 @@ class Planner:
                 *moved_notes(models, graph, moves.unknown),
                 *self._beside_notes(models),
                 *(keys_notes(ask.keys, scope, left_out) if ask.keys is not None else ()),
+                *(brought_in(models, self._project, self._tables, self._ledger) if not (ask.load or ask.keys) else ()),
                 *notes_of(models, graph, interval, world),
             ),
             keys=ask.keys,

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
 from retcon.core.intervals import Edge, after
 from retcon.core.loads import is_followed
 from retcon.core.models import Input, Model
+from retcon.core.planning import abridged, readers_of
+from retcon.core.plans import PlannedModel
 from retcon.core.projects import Project
-from retcon.core.slices import WHOLE
+from retcon.core.slices import WHOLE, SliceSet
 from retcon.core.tables import TableFacts
 from retcon.core.updates import mark_value, marked_moment
 from retcon.core.watermarks import Advance, Mark, Watermark
@@ -112,6 +114,32 @@ class Watermarks:
                 next="leave out --to: everything is compared then",
             )
         return replace(mark, uuid=facts.uuid, snapshot_id=_snapshot_at(facts, mark, to))
+
+
+def brought_in(models: Sequence[PlannedModel], project: Project, tables: Tables, ledger: Ledger) -> Iterator[str]:
+    """What a plan that isn't a load's brings in of changes that loads haven't consumed: they won't find it again."""
+    watermarks, graph = ledger.watermarks(), project.graph
+    for planned in models:
+        model = graph.models[planned.name]
+        for i in (i for i in model.inputs if is_followed(i) and planned.input(i.name).slices is not None):
+            watermark, facts, reads = watermarks.get((model.name, i.name)), tables.facts(i.table), planned.input(i.name)
+            if watermark is None or facts is None or not facts.uuid or watermark.mark.uuid != facts.uuid:
+                continue
+            assert reads.slices is not None
+            changed = tables.changed(
+                i.table,
+                time=i.column(model.grain),
+                grain=reads.slices.grain,
+                since=watermark.mark.snapshot_id,
+                until=facts.snapshot_id,
+            )
+            readers = None if not changed else readers_of(i, model, changed.slices, graph)
+            hit = planned.slices if changed and readers is None else planned.slices & (readers or SliceSet(model.grain))
+            if hit:
+                yield (
+                    f"{model.name}: {i.table} changed since the last load for {abridged(hit)}: this plan brings it in, "
+                    "and loads won't again"
+                )
 
 
 def _snapshot_at(facts: TableFacts, mark: Mark, to: Edge) -> int:

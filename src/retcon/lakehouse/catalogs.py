@@ -13,6 +13,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from retcon.core.projects import Catalog
 from retcon.errors import Fault, Refused
+from retcon.lakehouse import local_files
 
 _GROUPS = Endpoint.from_string("POST /v1/{prefix}/transactions/commit")
 
@@ -61,7 +62,10 @@ def _database(settings: Catalog) -> SqlCatalog | None:
             init_catalog_tables="false",
             # Hours may lie between two looks of a run, and the server may have hung up meanwhile.
             pool_pre_ping="true",
-            **{key: value for key, value in settings.options.items() if not key.startswith("jdbc.")},
+            **{
+                local_files.PROPERTY: local_files.NAME,
+                **{key: value for key, value in settings.options.items() if not key.startswith("jdbc.")},
+            },
         )
         catalog.list_namespaces()
     except ImportError as missing:
