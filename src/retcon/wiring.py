@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from retcon.flow.find import Finder
     from retcon.flow.late import LateChanges
     from retcon.flow.load import Loader
+    from retcon.flow.migrate import Migrator
     from retcon.flow.plan import Planner
     from retcon.flow.ports import GroupCommits, Warehouse
     from retcon.flow.tell import Teller
@@ -180,6 +181,12 @@ class Workspace:
         from retcon.flow.late import LateChanges
 
         return LateChanges(self.ledger, self.planner)
+
+    @property
+    def migrator(self) -> Migrator:
+        from retcon.flow.migrate import Migrator
+
+        return Migrator(self.project, self.tables, self.ledger, self.planner)
 
     def _outcome(self, job: Job, metrics: tuple[Metric, ...]) -> Mapping[Slice, SliceMeasure]:
         """Starts Spark, to tell what late changes would change."""

@@ -6,16 +6,15 @@ from typing import Annotated
 
 import typer
 
-from retcon.cli.apply import go_on
+from retcon.cli.apply import go_on, opened
 from retcon.cli.arguments import Environment, Json, ProjectFolder, Select
 from retcon.cli.json_output import load_result
 from retcon.cli.terminals import Terminal, terminal_of, zone_of
 from retcon.cli.views.loads import found_view, load_view
 from retcon.core.loads import total
-from retcon.core.plans import Plan
 from retcon.core.runs import Run
 from retcon.errors import Refused
-from retcon.flow.apply import apply, open_run
+from retcon.flow.apply import apply
 from retcon.flow.cancel import stop_and_cancel
 from retcon.flow.load import Due
 from retcon.flow.plan import Ask
@@ -66,10 +65,10 @@ def load(
         stop_and_cancel(unfinished, "found anew", workspace.caller(terminal.say), workspace.tables)
     elif unfinished is not None:
         terminal.say(f"going on with {unfinished.id}, which isn't over")
-        runs.append(_run(_opened(unfinished.plan, workspace), workspace, terminal, max_active))
+        runs.append(_run(opened(unfinished.plan, workspace), workspace, terminal, max_active))
     due = _due(names, workspace)
     while due.plan is not None:
-        runs.append(_run(_opened(due.plan, workspace), workspace, terminal, max_active))
+        runs.append(_run(opened(due.plan, workspace), workspace, terminal, max_active))
         if not due.left:
             break
         before, due = due, _due(names, workspace)
@@ -93,12 +92,6 @@ def _due(names: tuple[str, ...], workspace: Workspace) -> Due:
         suffix=new_suffix(),
     )
     return workspace.loader.due(names, ask)
-
-
-def _opened(plan: Plan, workspace: Workspace) -> Run:
-    w, models = workspace, workspace.project.graph.models
-    w.import_code(models[planned.name] for planned in plan.models if planned.name in models)
-    return open_run(plan, w.project, w.ledger, w.tables, w.clock, w.who)
 
 
 def _run(run: Run, workspace: Workspace, terminal: Terminal, max_active: int) -> Run:

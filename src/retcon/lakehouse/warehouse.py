@@ -41,6 +41,8 @@ class SparkWarehouse:
         self.homes = Moving(reads).homes
         self.measure = measuring.measure
         self.outcome = measuring.outcome
+        self.full_refresh = measuring.full_refresh
+        self.differing = measuring.differing
         self.duplicates = measuring.duplicates
         self.others_changed = measuring.others_changed
         self.differs_alone = measuring.differs_alone
