@@ -121,7 +121,7 @@ def test_readers_are_restated_with_it_and_not_compared(workshop: Workshop) -> No
     workshop.publish_by_hand("mart.b", "2026-01-01..2026-01-20")
     run, (comparison,) = migrate(workshop, BothWays(workshop))
     assert [planned.name for planned in run.plan.models] == ["mart.a", "mart.b"]
-    assert (comparison.model, comparison.cost.waves) == ("mart.a", 1)
+    assert (comparison.model, comparison.cost.waves, comparison.readers) == ("mart.a", 1, ("mart.b",))
 
 
 def test_inputs_that_hold_nothing_and_limits_are_refused_before_anything_is_planned(workshop: Workshop) -> None:

@@ -50,6 +50,8 @@ class Comparison:
     cost: Cost
     additive: tuple[str, ...] = ()
     """Metrics of which the whole is the sum of the slices."""
+    readers: tuple[str, ...] = ()
+    """Models that the run restates along with it."""
     reasons: tuple[str, ...] = ()
     """Where a difference may come from."""
     notes: tuple[str, ...] = ()

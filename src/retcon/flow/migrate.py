@@ -126,6 +126,7 @@ def compare(run: Run, model: Model, context: Context) -> Comparison:
         unsliced=full.unsliced,
         cost=Cost(incremental=sum(wave.seconds or 0 for wave in waves), waves=len(waves), full=seconds),
         additive=tuple(metric.expression for metric in metrics if metric.is_additive),
+        readers=tuple(each.name for each in run.plan.models if each is not planned),
         reasons=tuple(likely_reasons(model, unsliced=full.unsliced)) if differing or full.unsliced else (),
         notes=tuple(lost_notes(model)),
     )

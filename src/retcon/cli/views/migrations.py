@@ -39,15 +39,9 @@ Measures = dict[str, Decimal | None]
 
 def migration_view(comparison: Comparison, *, may_publish: bool) -> RenderableType:
     """What both ways gave and cost, and what to do now."""
-    differing = comparison.differing
-    verdict = (
-        Text("the same in every slice", style=GOOD)
-        if comparison.is_same
-        else Text(f"{counted(len(differing), 'slice')} of {len(comparison.slices):,} differ", style=BAD)
-    )
     return stack(
         [
-            title("Migration", Text(comparison.model, style=STRONG), verdict),
+            title("Migration", Text(comparison.model, style=STRONG), _verdict(comparison)),
             facts(_header(comparison)),
             section("Total", _totals(comparison)),
             _slices(comparison),
@@ -61,6 +55,16 @@ def migration_view(comparison: Comparison, *, may_publish: bool) -> RenderableTy
     )
 
 
+def _verdict(comparison: Comparison) -> Text:
+    differing = len(comparison.differing)
+    if differing:
+        of_all = counted(len(comparison.slices), "slice")
+        return Text(f"{differing:,} of {of_all} {'differs' if differing == 1 else 'differ'}", style=BAD)
+    if comparison.unsliced:
+        return Text("the same in every slice, and rows that are in none", style=BAD)
+    return Text("the same in every slice", style=GOOD)
+
+
 def _header(comparison: Comparison) -> Iterator[tuple[str, RenderableType]]:
     cost = comparison.cost
     yield "run", comparison.run
@@ -68,7 +72,9 @@ def _header(comparison: Comparison) -> Iterator[tuple[str, RenderableType]]:
     yield "incremental", f"{duration(cost.incremental)} in {counted(cost.waves, 'wave')}, staged beside production"
     of_all = f"{counted(comparison.full_rows, 'row')} in all of history"
     yield "full refresh", f"{duration(cost.full)}, {of_all}, not written"
-    if not comparison.is_same:
+    if comparison.readers:
+        yield "readers", f"{', '.join(comparison.readers)}: restated in the same run, not compared"
+    if comparison.differing:
         yield "differ", slices(comparison.differing)
     if comparison.unsliced:
         yield "in no slice", Text(f"{counted(comparison.unsliced, 'row')} of the full refresh", style=BAD)
@@ -137,8 +143,7 @@ def _next_steps(comparison: Comparison, may_publish: bool) -> Iterator[tuple[str
         yield "next", Text("both ways give the same; what a gate found is to be answered first")
         yield "give up", give_up
     else:
-        mend = f"  then mend the model, and `retcon migrate {comparison.model} --days …` again"
-        yield "next", Text.assemble(command("retcon cancel", run), (mend, QUIET))
+        yield "next", Text.assemble(command("retcon cancel", run), ("  then mend the model and migrate again", QUIET))
 
 
 def migration_result(comparison: Comparison) -> dict[str, Any]:
@@ -153,6 +158,7 @@ def migration_result(comparison: Comparison) -> dict[str, Any]:
         "rows_in_no_slice": comparison.unsliced,
         "seconds": {"incremental": comparison.cost.incremental, "full_refresh": comparison.cost.full},
         "waves": comparison.cost.waves,
+        "readers": list(comparison.readers),
         "totals": {
             measure: {"incremental": _text(pair.new), "full_refresh": _text(pair.old)}
             for measure, pair in total_measures(comparison).items()
