@@ -64,7 +64,7 @@ def migrate(workshop: Workshop, spark: Spark, name: str = "mart.a", days: int = 
     w = workshop.workspace
     model = w.project.graph.model(name)
     ask = Ask(select=(), reason="a test", command="retcon migrate", by="ada", now=workshop.now, suffix=new_suffix())
-    slices = w.migrator.slices(model, days, ask)
+    slices = w.migrator.slices(model, days, ask.now)
     under_way = w.migrator.unfinished(model, slices)
     plan = w.migrator.plan(model, slices, ask) if under_way is None else under_way.plan
     context = Context(
@@ -124,11 +124,16 @@ def test_readers_are_restated_with_it_and_not_compared(workshop: Workshop) -> No
     assert (comparison.model, comparison.cost.waves, comparison.readers) == ("mart.a", 1, ("mart.b",))
 
 
-def test_inputs_that_hold_nothing_and_limits_are_refused_before_anything_is_planned(workshop: Workshop) -> None:
+def test_inputs_that_hold_nothing_holes_and_limits_are_refused_before_anything_is_staged(workshop: Workshop) -> None:
     workshop.lake.by_day("raw.today", "2026-01-22")
     workshop.model("mart.today", "raw.today: {time: d}")
     with pytest.raises(Refused, match="no slice that is over"):
         migrate(workshop, BothWays(workshop), "mart.today")
+    workshop.lake.by_day("raw.holes", "2026-01-01..2026-01-10, 2026-01-12..2026-01-20")
+    workshop.model("mart.holes", "raw.holes: {time: d}")
+    with pytest.raises(Refused, match="no data for 2026-01-11") as refused:
+        migrate(workshop, BothWays(workshop), "mart.holes", days=15)
+    assert "fewer --days" in refused.value.next
     workshop.settings("limits: {bytes: 1}")
     with pytest.raises(Refused, match=r"computing mart\.a whole reads"):
         migrate(workshop, BothWays(workshop))

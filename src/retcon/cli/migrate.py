@@ -55,7 +55,7 @@ def migrate(
         suffix=new_suffix(),
     )
     migrator = workspace.migrator
-    slices = migrator.slices(migrated, days, ask)
+    slices = migrator.slices(migrated, days, ask.now)
     unfinished = migrator.unfinished(migrated, slices)
     if unfinished is None:
         plan = migrator.plan(migrated, slices, ask)

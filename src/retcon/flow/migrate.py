@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import datetime
 
 from retcon.core.gates import metrics_of
 from retcon.core.jobs import Job
@@ -18,7 +19,7 @@ from retcon.core.migrations import (
     suspects,
 )
 from retcon.core.models import Model
-from retcon.core.planning import Scope, plan_model
+from retcon.core.planning import InputsMissing
 from retcon.core.plans import Plan, PlannedModel
 from retcon.core.projects import Project
 from retcon.core.ranges import held_by_inputs
@@ -42,20 +43,19 @@ class Migrator:
         self._ledger = ledger
         self._planner = planner
 
-    def slices(self, model: Model, days: int, ask: Ask) -> SliceSet:
+    def slices(self, model: Model, days: int, now: datetime) -> SliceSet:
         """The last days that the inputs hold and that are over; refused where the model can't be computed both ways."""
         require_migratable(model)
         world = world_of(self._project, self._tables, self._ledger, (model.name,))
-        history = held_by_inputs(model, self._project.graph, world, ask.now)
-        slices = last_days(history, days, ask.now)
+        slices = last_days(held_by_inputs(model, self._project.graph, world, now), days, now)
         if not slices:
             raise Refused(
                 f"{model.name}: its inputs hold no slice that is over, as far as they tell",
                 state="nothing was planned",
                 next=f"`retcon plan {model.name} --reason …` says what is missing",
             )
-        scope = Scope(slices={model.name: history}, selected=frozenset({model.name}))
-        whole = plan_model(model, scope, self._project.graph, world, ask.now, None).bytes
+        held = {table: contents.of(None).bytes for (table, _, _), contents in world.contents.items()}
+        whole = sum(held.get(i.table, 0) for i in model.inputs)
         allowed = self._project.settings.limits.bytes
         if whole > allowed:
             raise Refused(
@@ -79,7 +79,12 @@ class Migrator:
     def plan(self, model: Model, slices: SliceSet, ask: Ask) -> Plan:
         """The ordinary plan over these slices."""
         start, end = slices.hull().edges
-        return self._planner.plan(replace(ask, select=(model.name,), start=start, end=end))
+        try:
+            return self._planner.plan(replace(ask, select=(model.name,), start=start, end=end))
+        except InputsMissing as lacking:
+            raise Refused(
+                lacking.message, state=lacking.state, next="ask for fewer --days, so that they begin after the hole"
+            ) from lacking
 
 
 def run_both(run: Run, context: Context, *, model: Model, tell: Callable[[Comparison], None]) -> Run:
