@@ -136,7 +136,7 @@ def _next_steps(comparison: Comparison, may_publish: bool) -> Iterator[tuple[str
     yield "look", Text.assemble(command("retcon diff", run), ("  what was staged, against production", QUIET))
     give_up = Text.assemble(command("retcon cancel", run), ("  production stays as it is", QUIET))
     if comparison.is_same and may_publish:
-        publishes = "  publishes these slices; from then on `retcon load` keeps the table up"
+        publishes = "  publishes them; from then on `retcon load` keeps it up"
         yield "cut over", Text.assemble(command("retcon apply", run), (publishes, QUIET))
         yield "give up", give_up
     elif comparison.is_same:
