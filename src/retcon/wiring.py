@@ -18,8 +18,9 @@ from retcon.core.jobs import Job, Read
 from retcon.core.measures import SliceMeasure
 from retcon.core.models import Model
 from retcon.core.plans import Plan
-from retcon.core.projects import Project
+from retcon.core.projects import Project, Source
 from retcon.core.slices import Slice, SliceSet
+from retcon.core.updates import SliceRows, Wanted
 from retcon.errors import BadArguments, Problem, Refused
 from retcon.flow.ports import Clock, Watch
 
@@ -29,14 +30,19 @@ if TYPE_CHECKING:
 
     from retcon.flow.adopt import Adopter
     from retcon.flow.context import Context
+    from retcon.flow.deliver import Deliverer
+    from retcon.flow.detect import Detective
     from retcon.flow.doctor import Doctor
     from retcon.flow.driving import Caller
     from retcon.flow.find import Finder
+    from retcon.flow.freshness import Freshener
     from retcon.flow.late import LateChanges
     from retcon.flow.load import Loader
     from retcon.flow.migrate import Migrator
     from retcon.flow.plan import Planner
     from retcon.flow.ports import GroupCommits, Warehouse
+    from retcon.flow.postmortem import Coroner
+    from retcon.flow.schedule import Schedules
     from retcon.flow.tell import Teller
     from retcon.flow.watermarks import Watermarks
     from retcon.lakehouse.foreign import SourceTables
@@ -117,7 +123,12 @@ class Workspace:
         from retcon.ledger.store import SqlLedger
 
         settings = self.outline.settings
-        return SqlLedger(settings.ledger_uri or settings.catalog.uri, settings.catalog.name, migrate=_migrate)
+        graph = self.outline.graph
+        # Other systems keep the marks of production: loads of an environment move none of them.
+        models = frozenset(name.removeprefix(graph.prefix) for name in graph.models)
+        hooks = {hook.name: frozenset(hook.models) or models for hook in settings.hooks.values()}
+        uri = settings.ledger_uri or settings.catalog.uri
+        return SqlLedger(uri, settings.catalog.name, migrate=_migrate, hooks=hooks)
 
     @cached_property
     def tables(self) -> SourceTables:
@@ -125,7 +136,13 @@ class Workspace:
         from retcon.lakehouse.metadata import IcebergMetadata
 
         settings = self.outline.settings
-        return SourceTables(IcebergMetadata(settings.catalog), settings.foreign)
+        return SourceTables(IcebergMetadata(settings.catalog), settings.foreign, self._look_at_rows)
+
+    def _look_at_rows(self, source: Source, version: int | None, wanted: Wanted) -> tuple[SliceRows, ...]:
+        """Starts Spark, for sources that are known by an `updated` column."""
+        from retcon.lakehouse.looking import look_at_rows
+
+        return look_at_rows(self.spark, source, version, wanted)
 
     @cached_property
     def spark(self) -> SparkSession:
@@ -161,10 +178,51 @@ class Workspace:
         return Finder(self.project, self.tables, self.ledger)
 
     @property
+    def freshener(self) -> Freshener:
+        from retcon.flow.freshness import Freshener
+
+        return Freshener(self.project, self.tables, self.ledger)
+
+    @property
+    def detective(self) -> Detective:
+        """Whoever looks for what watermarks have passed by."""
+        from retcon.flow.detect import Detective
+
+        return Detective(self.finder, self.tables, self.ledger)
+
+    @property
+    def coroner(self) -> Coroner:
+        """Whoever writes post-mortems."""
+        from retcon.flow.postmortem import Coroner
+
+        return Coroner(self.project, self.ledger, self.finder, self.detective, self.teller)
+
+    @property
     def watermarks(self) -> Watermarks:
         from retcon.flow.watermarks import Watermarks
 
         return Watermarks(self.outline, self.tables, self.ledger)
+
+    @property
+    def schedules(self) -> Schedules:
+        from retcon.flow.schedule import Schedules
+        from retcon.project.crons import cron_of
+
+        zone = self.outline.settings.timezone
+        return Schedules(self.outline, self.ledger, lambda text: cron_of(text, zone))
+
+    @property
+    def deliverer(self) -> Deliverer:
+        """Whoever tells other systems of watermarks."""
+        from retcon.flow.deliver import Deliverer
+        from retcon.hook_calls import HookCalls
+        from retcon.project.variables import filled_in
+
+        settings = self.outline.settings
+        calls = HookCalls(
+            folder=settings.root, environ=self.environ, fill_in=lambda text: filled_in(text, self.environ)
+        )
+        return Deliverer(settings, self.tables, self.ledger, calls, self.clock)
 
     @property
     def loader(self) -> Loader:
@@ -412,6 +470,11 @@ def new_suffix() -> str:
     """Four characters that tell apart the plans of one day."""
     alphabet = string.ascii_lowercase + string.digits
     return "".join(secrets.choice(alphabet) for _ in range(4))
+
+
+def new_claim() -> str:
+    """A name for what one process takes upon itself."""
+    return secrets.token_hex(8)
 
 
 def _user() -> str:

@@ -66,15 +66,27 @@ def test_what_is_read_of_itself_and_of_the_past_is_shown(retcon: Retcon, bare: P
     assert [i["as_of"] for i in model["inputs"]] == ["slice", None]
 
 
-def test_keys_that_come_later_are_shown(retcon: Retcon, bare: Path) -> None:
-    later = "schedule: '*/5 * * * *'\nreplay: {window: 90 days, reprocess: 3 days, deep: '@monthly'}\nsamples: true\n*/"
-    put(bare, "models/mart/later.sql", MODEL.replace("*/", later))
+def test_keys_that_mean_nothing_are_told(retcon: Retcon, bare: Path) -> None:
+    put(bare, "models/mart/idle.sql", MODEL.replace("*/", "replay: {reprocess: 3 days}\n*/"))
     answer = retcon("check", "--json")
     assert answer.code == 0, answer.err
-    keys = {(key["where"], key["key"]): key["value"] for key in answer.result["later"]}
-    assert keys["mart.later", "schedule"] == "*/5 * * * *"
-    assert keys["mart.later", "replay.reprocess"] == "3 days"
-    assert "Accepted, used by a later version" in retcon("check").out
+    assert any("mart.idle: `replay.reprocess`: no input of it" in note for note in answer.result["notes"])
+
+
+def test_schedules_are_shown_with_the_model_and_a_wrong_one_is_refused_with_its_line(
+    retcon: Retcon, bare: Path
+) -> None:
+    keys = "schedule: '*/5 * * * *'\nreplay: {deep: '@monthly'}\n*/"
+    put(bare, "models/mart/nightly.sql", MODEL.replace("*/", keys))
+    answer = retcon("check", "mart.nightly")
+    assert answer.code == 0, answer.err
+    assert "loaded  */5 * * * *, compared as a whole @monthly" in answer.out
+    (model,) = retcon("check", "mart.nightly", "--json").result["models"]
+    assert (model["schedule"], model["deep"]) == ("*/5 * * * *", "@monthly")
+    put(bare, "models/mart/nightly.sql", MODEL.replace("*/", keys.replace("*/5 *", "*/5 25")))
+    answer = retcon("check")
+    assert answer.code == 1
+    assert "nightly.sql:4: `schedule` must be a cron, and the hour in `*/5 25 * * *` isn't one" in answer.err
 
 
 def test_all_problems_are_listed_with_their_lines(retcon: Retcon, bare: Path) -> None:

@@ -51,3 +51,18 @@ def test_check_plan_and_render_say_what_isnt_pinned_and_nothing_of_the_options(
     assert {s["name"]: s["format"] for s in json.loads(told)["result"]["foreign"]} == {"raw.s": "csv", "raw.j": "jdbc"}
     written = "".join(file.read_text() for file in (workshop.root / "backfills").iterdir())
     assert "hush-hush" not in checked + planned + rendered + told + written
+
+
+def test_check_says_what_loads_see_of_a_source_and_what_they_dont(
+    workshop: Workshop, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def told() -> dict[str, str]:
+        assert run(["check", "--json", "--project", str(workshop.root)]) == 0
+        return {s["name"]: s["seen"] for s in json.loads(capsys.readouterr().out)["result"]["foreign"]}
+
+    assert "loads can't see its changes" in told()["raw.j"]
+    settings = workshop.root / "retcon.yaml"
+    settings.write_text(settings.read_text().replace("dbtable: t}}", "dbtable: t}, updated: changed_at}"))
+    assert "Not seen: deleted rows, the slice that a moved row left" in told()["raw.j"]
+    settings.write_text(settings.read_text().replace("updated: changed_at}", "updated: changed_at, key: [k]}"))
+    assert "gone or moved are seen" in told()["raw.j"]

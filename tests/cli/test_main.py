@@ -36,9 +36,10 @@ def test_help_and_version_load_nothing_heavy() -> None:
 
 def test_looking_at_the_ledger_loads_no_spark_and_no_iceberg(shop: Path, recorded: Records) -> None:
     run_id = recorded().stage().plan.id
-    found = loaded("status", "history", f"show {run_id}", cwd=shop)
+    found = loaded("history", "schedule", f"show {run_id}", cwd=shop)
     assert not found & {"pyspark", "py4j", "pyiceberg", "pyarrow", "alembic", "sqlglot"}
     assert "sqlalchemy" in found, "it did look"
+    assert not loaded("status", cwd=shop) & {"pyspark", "py4j", "alembic"}, "how fresh models are, metadata tells"
     assert not loaded("show mart.fct_daily_revenue", cwd=shop) & {"pyspark", "py4j", "pyiceberg", "pyarrow", "alembic"}
 
 

@@ -62,7 +62,8 @@ def test_status_tells_what_is_published_and_what_is_under_way(retcon: Retcon, re
     recorded("next", at=NOON + timedelta(hours=1)).stage(waves=1)
     answer = retcon("status")
     assert answer.code == 0
-    assert f"{ORDERS}         10  2026-01-01..2026-01-10  1,000  2026-01-22 12:00    {RUN}" in answer.out
+    assert f"{ORDERS}     10 slices: 2026-01-01..2026-01-10  1,000  " in answer.out
+    assert f"{ORDERS}     2026-01-22 12:00  {RUN}" in answer.out
     assert "8/20 slices" in answer.out
     by_model = {model["model"]: model for model in retcon("status", "--json").result["models"]}
     assert by_model[REVENUE]["published"]["run"] == RUN

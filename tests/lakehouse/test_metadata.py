@@ -533,6 +533,35 @@ def test_a_table_that_was_dropped_or_made_again_leaves_the_change_unknown(lake: 
     assert lake.changed("raw.t", old, new) is None
 
 
+def test_a_table_that_went_back_is_told_from_one_that_lost_its_history_or_was_made_anew(lake: Lake) -> None:
+    lake.make("raw.t")
+    first, second, third = (lake.append("raw.t", f"2026-01-0{n}") for n in (1, 2, 3))
+    was_set_back = lake.metadata.was_set_back
+    assert not any(was_set_back("raw.t", each) for each in (first, second, third, None, 7))
+
+    def show(snapshot: int) -> None:
+        def change(metadata: dict[str, Any]) -> None:
+            metadata["current-snapshot-id"] = metadata["refs"]["main"]["snapshot-id"] = snapshot
+
+        lake.rewrite("raw.t", change)
+
+    show(first)
+    assert [was_set_back("raw.t", each) for each in (first, second, third)] == [False, True, True]
+    fourth = lake.append("raw.t", "2026-01-04")
+    assert [was_set_back("raw.t", each) for each in (first, third, fourth)] == [False, True, False]
+
+    def replace(metadata: dict[str, Any]) -> None:
+        """As CREATE OR REPLACE does it: the new snapshot has no parent."""
+        newest = next(each for each in metadata["snapshots"] if each["snapshot-id"] == fourth)
+        newest.pop("parent-snapshot-id")
+
+    lake.rewrite("raw.t", replace)
+    assert not was_set_back("raw.t", third)
+    lake.table("raw.t").maintenance.expire_snapshots().by_id(third).commit()
+    assert not was_set_back("raw.t", third)
+    assert not was_set_back("raw.none", third)
+
+
 def test_history_that_was_expired_leaves_the_change_unknown(lake: Lake) -> None:
     lake.by_day("raw.t")
     first, second, third = (lake.append("raw.t", f"2026-01-0{n}") for n in (1, 2, 3))

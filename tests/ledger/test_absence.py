@@ -33,12 +33,18 @@ QUESTIONS: dict[str, tuple[Callable[[SqlLedger], object], object]] = {
     "last_published": (lambda ledger: ledger.last_published([FCT]), {}),
     "standing_consumption": (lambda ledger: ledger.standing_consumption(FCT), {}),
     "standing_runs": (lambda ledger: ledger.standing_runs(FCT), {}),
+    "standing_code": (lambda ledger: ledger.standing_code(FCT), {}),
     "published_snapshots": (lambda ledger: ledger.published_snapshots(FCT), {}),
     "exceptions": (lambda ledger: ledger.exceptions(), []),
     "newest_exceptions": (lambda ledger: ledger.newest_exceptions(FCT), {}),
     "held_slices": (lambda ledger: ledger.held_slices(FCT), frozenset()),
     "watermarks": (lambda ledger: ledger.watermarks(), {}),
+    "watermark_moves": (lambda ledger: ledger.watermark_moves(FCT), []),
+    "consumption_before": (lambda ledger: ledger.consumption_before("x", FCT), {}),
     "movements": (lambda ledger: ledger.movements(), {}),
+    "turns": (lambda ledger: ledger.turns(), {}),
+    "undelivered": (lambda ledger: ledger.undelivered(), []),
+    "last_delivered": (lambda ledger: ledger.last_delivered(), {}),
     "in_the_way": (lambda ledger: ledger.in_the_way(a_plan()), []),
     "adoption": (lambda ledger: ledger.adoption(FCT), None),
     "adoptions": (lambda ledger: ledger.adoptions(), {}),
@@ -64,7 +70,8 @@ def test_a_prepared_ledger_exists_and_answers_every_question_with_nothing(ledger
 def test_questions_cover_every_way_of_reading() -> None:
     writing = {"prepare", "bring_up_to_date", "adopt", "open_run", "record", "publish", "roll_back", "close",
                "take_lease", "renew_lease", "ask_to_stop", "intend", "withdraw", "rebuild",
-               "move_watermarks", "decide"}  # fmt: skip
+               "move_watermarks", "decide", "claim_schedules", "renew_claim", "end_claim",
+               "record_delivery"}  # fmt: skip
     assert {name for name in vars(SqlLedger) if not name.startswith("_")} - writing == set(QUESTIONS)
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from retcon.core.gates import Drift, NotNull, Rows, Unique
 from retcon.core.models import UNSLICED, Input, Model, OnChange, Replay, Slicing, Strategy
+from retcon.core.row_histories import RowHistory
 from retcon.core.slices import Buckets
 from retcon.errors import Problem, ProjectInvalid
 from retcon.project import queries
@@ -119,6 +120,26 @@ def test_every_key_of_the_design_is_read(root: Path) -> None:
     assert model.volatile == ("revenue",)
     assert model.samples is True
     assert model.nondeterministic == "the rates are looked up"
+
+
+def test_a_rows_gate_may_compare_with_the_history_and_every_gate_may_only_warn(root: Path) -> None:
+    text = model_text(
+        "gates:",
+        "  - rows: {history: 6, warn: true}",
+        "  - rows: {name: wide, history: {deviations: 6.5}}",
+        "  - unique: {columns: [order_date, currency], warn: true}",
+        "  - drift: {metric: sum(revenue), within: 20%, warn: true}",
+    )
+    short, wide, unique, drift = read(root, text).gates
+    assert short == Rows(name="rows", history=RowHistory(slices=6, deviations=4.0), warns=True)
+    assert wide == Rows(name="wide", history=RowHistory(slices=8, deviations=6.5))
+    assert unique.warns
+    assert drift.warns
+
+
+def test_a_history_of_rows_needs_slices_of_time(root: Path) -> None:
+    text = f"/* retcon\ninputs: {{raw.orders: {{}}}}\ngates: [rows: {{history: 8}}]\n*/\n{SQL}"
+    assert problem(root, text).message == "`gates.rows` has a `history`, but the model isn't cut by time"
 
 
 def test_gates_are_read_with_exact_numbers_and_names(root: Path) -> None:
@@ -341,7 +362,10 @@ def test_a_time_that_is_a_number_of_slices_is_that_number(root: Path, every: str
         ("gates: [reconcile: {}]", "the gate `reconcile` isn't supported yet"),
         ("gates: [profile: {}]", "the gate `profile` isn't supported yet"),
         ("gates: [great_expectations: {}]", "the gate `great_expectations` isn't supported yet"),
-        ("gates: [rows: {}]", "`gates.rows` needs `min`, `max` or `change`"),
+        ("gates: [rows: {}]", "`gates.rows` needs `min`, `max`, `change` or `history`"),
+        ("gates: [rows: {history: 3}]", "`gates.rows.history.slices` must be at least 4"),
+        ("gates: [rows: {history: {deviation: 3}}]", "unknown key `gates.rows.history.deviation`"),
+        ("gates: [rows: {min: 1, warn: maybe}]", "`gates.rows.warn` must be true or false"),
         ("gates: [rows: ]", "`gates.rows` must be a mapping of `key: value`, not nothing"),
         ("gates: [rows: {min: 5, max: 1}]", "`gates.rows` can't be met"),
         ("gates: [rows: {min: -1}]", "`gates.rows.min` must be at least 0"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import sys
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
@@ -15,12 +17,15 @@ import pytest
 from retcon.core.exceptions import Decision, LateChange
 from retcon.core.plans import Plan
 from retcon.core.runs import RunState
+from retcon.core.schedules import Standing
 from retcon.core.watermarks import Advance, Mark
 from retcon.errors import Conflict, GatesFailed, Interrupted, Refused
 from retcon.flow.apply import Override, Until
 from retcon.flow.doctor import Checkup
 from retcon.flow.ports import Progress
+from retcon.flow.schedule import taking
 from retcon.flow.sweep import sweep
+from retcon.wiring import new_claim
 from tests.backups import saved_ledger
 from tests.conftest import SQLITE
 from tests.crash_points import COVERS
@@ -51,6 +56,7 @@ class Scenes:
         self._folder = folder
         self._numbers = count(1000)
         self._later = timedelta()
+        self._large = 100_000
         self.shop = Shop(folder / "a shop", uri, catalog)
         self.shop.open_for_business()
 
@@ -74,7 +80,9 @@ class Scenes:
         return self._trial(plan, lambda: self.shop.apply(plan), tables=(model,))
 
     def an_override(self) -> Trial:
-        plan = self._restating(amount=100_000 * next(self._numbers))
+        # Much more than all that is there: the one before may have been published.
+        self._large *= 4
+        plan = self._restating(amount=self._large)
         answer = Override(gates=("mart.orders_usd:drift", "mart.revenue:drift"), reason="a large order")
         return self._trial(plan, lambda: self.shop.apply(plan, override=answer))
 
@@ -298,16 +306,69 @@ class Scenes:
         return Trial(shop=self.shop, run=plan.id, tables=BOTH, act=act, check=check)
 
     def a_load_of_nothing(self) -> Trial:
-        self.shop.load()
-        ledger, movements = self.shop.workspace.ledger, self.shop.workspace.ledger.movements()
-        steps = [Advance(mark=mark, after=movements[key]) for key, mark in self._marks().items()]
-        ledger.move_watermarks(steps, is_set=False, why="a test", at=self.shop.now, who="ada")
-        assert self._marks() == {}
+        steps = self._unset()
 
         def check() -> None:
             assert self._marks() == {(step.mark.model, step.mark.input): step.mark for step in steps}
 
         return Trial(shop=self.shop, run="none", tables=BOTH, act=self.shop.load, check=check)
+
+    def a_load_on_schedule(self) -> Trial:
+        """A day later it is due again; who dies at it leaves it to the next process."""
+        if not self.shop.workspace.schedules.standing(BOTH, self.shop.now):
+            self.shop.edit(BOTH[1], "consumers: [board]\n", "consumers: [board]\nschedule: '0 4 * * *'\n")
+        self.shop.load()
+        self.shop.now += timedelta(days=1)
+
+        def standing() -> list[Standing]:
+            return self.shop.workspace.schedules.standing(BOTH, self.shop.now)
+
+        def act() -> None:
+            caller = replace(self.shop.workspace.caller(lambda _: None), is_gone=lambda _: True)
+            with taking([each for each in standing() if each.is_due], caller, claim=new_claim()) as taken:
+                if taken:
+                    self.shop.load()
+
+        def check() -> None:
+            [each] = standing()
+            assert (each.is_due, each.turn.claim, each.turn.done) == (False, None, each.due)
+
+        return Trial(shop=self.shop, run="none", tables=BOTH, act=act, check=check)
+
+    def a_hook(self) -> Trial:
+        settings = self.shop.root / "retcon.yaml"
+        without = settings.read_text().partition("watermark_hooks")[0]
+        settings.write_text(without)
+        self.shop.close()
+        steps = self._unset()
+        told, script = self.shop.root / f"told {next(self._numbers)}", self.shop.root / "told.py"
+        script.write_text("import sys; open(sys.argv[1], 'a').write(sys.stdin.read() + '\\n')")
+        with_hook = f'watermark_hooks: {{board: {{command: ["{sys.executable}", "told.py", "{told.name}"]}}}}\n'
+        settings.write_text(without + with_hook)
+        self.shop.close()
+
+        def act() -> None:
+            self.shop.load()
+            self.shop.workspace.deliverer.deliver(lambda _: None)
+
+        def check() -> None:
+            documents = [json.loads(line) for line in told.read_text().splitlines()]
+            assert {(d["model"], d["input"]) for d in documents} == {(s.mark.model, s.mark.input) for s in steps}
+            assert len({d["id"] for d in documents}) == len(steps), "the same movement has the same id"
+            movements = [d["movement"] for d in documents]
+            assert movements == sorted(movements)
+            assert self.shop.workspace.ledger.undelivered() == []
+
+        return Trial(shop=self.shop, run="none", tables=BOTH, act=act, check=check)
+
+    def _unset(self) -> list[Advance]:
+        """The watermarks as they would be without any: the next load moves them all, and publishes nothing."""
+        self.shop.load()
+        ledger, movements = self.shop.workspace.ledger, self.shop.workspace.ledger.movements()
+        steps = [Advance(mark=mark, after=movements[key]) for key, mark in self._marks().items()]
+        ledger.move_watermarks(steps, is_set=False, why="a test", at=self.shop.now, who="ada")
+        assert self._marks() == {}
+        return steps
 
     def _marks(self) -> dict[tuple[str, str], Mark]:
         return {key: watermark.mark for key, watermark in self.shop.workspace.ledger.watermarks().items()}

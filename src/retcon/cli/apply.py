@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from retcon.cli.arguments import Environment, Json, ProjectFolder
+from retcon.cli.hooks import deliver
 from retcon.cli.json_output import run_result, verdict_results
 from retcon.cli.progress import watching
 from retcon.cli.terminals import Terminal, terminal_of, zone_of
@@ -114,13 +115,15 @@ def go_on(
     context = workspace.context(lambda _: None, max_active=max_active)
     try:
         with watching(terminal.err) as watch:
-            return steps(run, replace(context, watch=watch))
+            done = steps(run, replace(context, watch=watch))
     except GatesFailed:
         verdicts = tuple(workspace.ledger.verdicts(run.id))
         terminal.evidence = {"run": run.id, "verdicts": verdict_results(verdicts)}
         if not terminal.as_json:
             terminal.show(failed_view(verdicts))
         raise
+    deliver(workspace, terminal)
+    return done
 
 
 def _measured(workspace: Workspace, run: Run) -> DiffReport | None:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import typer
 
 from retcon.cli.arguments import Environment, Json, ProjectFolder, Select
 from retcon.cli.json_output import check_result
 from retcon.cli.terminals import terminal_of
-from retcon.cli.views.projects import CheckReport, LaterKey, check_view
-from retcon.core.models import Model
-from retcon.core.projects import Project
+from retcon.cli.views.projects import CheckReport, check_view
+from retcon.core.promises import notes_on_updated
 
 
 def check(
@@ -41,30 +38,6 @@ def check(
     report = CheckReport(
         project=found,
         models=tuple(found.graph.models[name] for name in chosen),
-        later=tuple(_later_keys(found, chosen)),
+        notes=tuple(notes_on_updated([found.graph.models[name] for name in chosen], found.settings)),
     )
     terminal.report(lambda: check_result(report), lambda: check_view(report))
-
-
-def _later_keys(project: Project, chosen: tuple[str, ...]) -> Iterator[LaterKey]:
-    """Keys that are accepted and shown, and that no command of this version uses yet."""
-    for name in chosen:
-        yield from (
-            LaterKey(where=name, key=key, value=value) for key, value in _later_model_keys(project.graph.models[name])
-        )
-    settings = project.settings
-    for source in settings.sources.values():
-        if source.updated:
-            yield LaterKey(where=source.name, key="updated", value=source.updated)
-        if source.key:
-            yield LaterKey(where=source.name, key="key", value=", ".join(source.key))
-
-
-def _later_model_keys(model: Model) -> Iterator[tuple[str, str]]:
-    replay = model.replay
-    if model.schedule:
-        yield "schedule", model.schedule
-    if replay.reprocess_days:
-        yield "replay.reprocess", f"{replay.reprocess_days} days"
-    if replay.deep:
-        yield "replay.deep", replay.deep

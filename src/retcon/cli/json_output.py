@@ -18,7 +18,7 @@ from retcon.core.evolution import ColumnStep
 from retcon.core.loads import Reasons, Stale
 from retcon.core.models import Input, Model, Reach, reach_text
 from retcon.core.plans import Plan, to_document
-from retcon.core.promises import promise_of
+from retcon.core.promises import promise_of, seen_of
 from retcon.core.runs import RecordedVerdict, RecordedWave, Run
 from retcon.core.sweeping import Leftover
 from retcon.core.troubles import Trouble
@@ -72,8 +72,10 @@ def check_result(report: CheckReport) -> Json:
         "environment": report.project.environment,
         "environments": dict(report.project.settings.environments),
         "models": [_model(model) for model in report.models],
-        "foreign": [{"name": s.name, "format": s.format, "promise": promise_of(s)} for s in report.foreign],
-        "later": [asdict(key) for key in report.later],
+        "foreign": [
+            {"name": s.name, "format": s.format, "promise": promise_of(s), "seen": seen_of(s)} for s in report.foreign
+        ],
+        "notes": list(report.notes),
     }
 
 
@@ -97,6 +99,8 @@ def _model(model: Model) -> Json:
         "slice_by_slice": list(model.one_by_one or model.batching.reasons),
         "gates": [gate.name for gate in model.gates],
         "consumers": list(model.consumers),
+        "schedule": model.schedule,
+        "deep": model.replay.deep,
         "retention_days": model.retention_days,
         "code": model.fingerprint,
     }
@@ -134,6 +138,10 @@ def load_result(due: Due, runs: Sequence[Run]) -> Json:
                 "late": found.late.text,
                 "waiting": {table: slices.text for table, slices in found.waiting.items()},
                 "unseen": list(found.unseen),
+                "compared": None if found.compared is None else len(found.compared),
+                "differ": {name: slices.text for name, slices in found.differs.items()},
+                "set_back": dict(found.set_back),
+                "notes": list(found.notes),
             }
             for found in due.found
         ],
@@ -181,6 +189,7 @@ def watermarks_result(found: Sequence[Standing]) -> Json:
                 "input": each.input,
                 "table": each.table,
                 "snapshot": None if each.watermark is None else _id(each.watermark.mark.snapshot_id),
+                "value": None if each.watermark is None else each.watermark.mark.value,
                 "moved": None if each.watermark is None else _moment(each.watermark.at),
                 "run": None if each.watermark is None else each.watermark.run,
                 "why": None if each.watermark is None else each.watermark.why,
@@ -320,6 +329,7 @@ def verdict_results(verdicts: Sequence[RecordedVerdict]) -> list[Json]:
             "gate": each.verdict.gate,
             "kind": each.verdict.kind,
             "passed": each.verdict.passed,
+            "warning": each.verdict.is_warning,
             "holds": each.holds,
             "override": each.override,
             "summary": each.verdict.summary,

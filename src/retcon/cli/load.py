@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Annotated
 
 import typer
 
 from retcon.cli.apply import go_on, opened
 from retcon.cli.arguments import Environment, Json, ProjectFolder, Select
-from retcon.cli.json_output import load_result
+from retcon.cli.hooks import deliver
+from retcon.cli.json_output import load_result, verdict_results
+from retcon.cli.schedule_results import turns_result
 from retcon.cli.terminals import Terminal, terminal_of, zone_of
 from retcon.cli.views.loads import found_view, load_view
-from retcon.core.loads import total
+from retcon.cli.views.schedules import not_due_view
+from retcon.core.loads import refusal_of, total
 from retcon.core.runs import Run
-from retcon.errors import Refused
+from retcon.core.schedules import Kind, Standing
+from retcon.errors import BadArguments, Refused
 from retcon.flow.apply import apply
 from retcon.flow.cancel import stop_and_cancel
 from retcon.flow.load import Due
 from retcon.flow.plan import Ask
-from retcon.wiring import Workspace, new_suffix
+from retcon.flow.schedule import taking
+from retcon.wiring import Workspace, new_claim, new_suffix
 
 _REASON = "load: what changed in the inputs"
 
@@ -32,6 +39,12 @@ def load(
     max_active: Annotated[
         int, typer.Option("--max-active", min=1, metavar="N", help="Waves that run at the same time.")
     ] = 2,
+    due: Annotated[
+        bool, typer.Option("--due", help="Only models whose schedule came due since they were looked at last.")
+    ] = False,
+    deep: Annotated[
+        bool, typer.Option("--deep", help="Compare the whole history with what was consumed, wherever watermarks are.")
+    ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be loaded, and write nothing.")] = False,
     env: Environment = None,
     project: ProjectFolder = None,
@@ -44,45 +57,107 @@ def load(
     the watermarks. A backlog that is over the project's limits is worked off in several publishes, oldest first. A
     load that was interrupted is gone on with. Where nothing changed, nothing is started.
 
+    With --due, models without a `schedule` are left out, times that were missed are made up for by one load, and of
+    two processes that are called at once one loads a model. On the schedule `replay.deep`, and with --deep, all slices
+    are compared, and what differs is told.
+
     \b
     Example:
       retcon load 'mart.*'
     """
     terminal = terminal_of(context, as_json=as_json)
+    if due and deep:
+        raise BadArguments("--due compares whole histories on their own schedule", next="pass --due or --deep")
     workspace = terminal.workspace(project, env)
     names = workspace.project.graph.select(tuple(select or ()), tuple(exclude or ()))
     if not names:
         raise Refused("no model is left to load", next="`retcon check` lists the models of this project")
+    if not dry_run:
+        workspace.ledger.bring_up_to_date()
+    standing = workspace.schedules.standing(names, workspace.clock(), coming=1)
+    open_turns = [each for each in standing if each.is_due and (due or deep or each.kind is Kind.LOAD)]
     if dry_run:
-        due = _due(names, workspace)
-        terminal.report(lambda: load_result(due, ()), lambda: found_view(due))
+        scope = _scope(open_turns) if due else _Scope(names=names, deep=names if deep else ())
+        found = _due(scope, workspace, dry_run=True) if scope.names else _NOTHING
+        terminal.report(
+            lambda: load_result(found, ()) | turns_result(open_turns if due else None),
+            lambda: found_view(found) if scope.names else not_due_view(standing, zone_of(workspace)),
+        )
         return
-    workspace.ledger.bring_up_to_date()
+    with taking(open_turns, workspace.caller(terminal.say), claim=new_claim()) as taken:
+        scope = _scope(taken) if due else _Scope(names=names, deep=names if deep else ())
+        loaded = _loaded(scope, workspace, terminal, max_active) if scope.names else _Loaded()
+    reports = [workspace.teller.show_run(run) for run in loaded.runs]
+    diffs = [workspace.teller.diff(run) for run in loaded.runs]
+    told, zone = loaded.told, zone_of(workspace)
+    warned = [verdict for report in reports for verdict in report.verdicts if verdict.verdict.is_warning]
+    result = load_result(told, loaded.runs) | turns_result(taken if due else None)
+    result["warnings"] = verdict_results(warned)
+    back = refusal_of(told.found)
+    if back is not None and terminal.as_json:
+        terminal.evidence = result
+        raise back
+    terminal.report(
+        lambda: result,
+        lambda: load_view(told, reports, diffs, zone) if scope.names else not_due_view(standing, zone),
+    )
+    if back is not None:
+        raise back
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Scope:
+    """Which models are loaded, and which of them are compared as a whole."""
+
+    names: tuple[str, ...]
+    deep: tuple[str, ...]
+
+
+_NOTHING = Due(found=(), plan=None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Loaded:
+    """What was found and done."""
+
+    told: Due = _NOTHING
+    runs: tuple[Run, ...] = ()
+
+
+def _scope(turns: Sequence[Standing]) -> _Scope:
+    """A model that is compared as a whole is loaded by that, too."""
+    return _Scope(
+        names=tuple(dict.fromkeys(each.model for each in turns)),
+        deep=tuple(each.model for each in turns if each.kind is Kind.DEEP),
+    )
+
+
+def _loaded(scope: _Scope, workspace: Workspace, terminal: Terminal, max_active: int) -> _Loaded:
     runs: list[Run] = []
-    unfinished = workspace.loader.unfinished(names)
+    unfinished = workspace.loader.unfinished(scope.names)
     if unfinished is not None and not unfinished.tables:
         # Nothing of it is staged: what changed since is found along with it.
         stop_and_cancel(unfinished, "found anew", workspace.caller(terminal.say), workspace.tables)
     elif unfinished is not None:
         terminal.say(f"going on with {unfinished.id}, which isn't over")
         runs.append(_run(opened(unfinished.plan, workspace), workspace, terminal, max_active))
-    due = _due(names, workspace)
+    first = due = _due(scope, workspace)
     while due.plan is not None:
         runs.append(_run(opened(due.plan, workspace), workspace, terminal, max_active))
         if not due.left:
             break
-        before, due = due, _due(names, workspace)
+        before, due = due, _due(scope, workspace)
         if total(due.found) >= total(before.found):
             break  # as many as before: they aren't fewer the next time
         terminal.say(f"{total(due.found):,} more slices to be loaded")
     else:
         workspace.loader.advance(due, workspace.clock(), workspace.who)
-    reports = [workspace.teller.show_run(run) for run in runs]
-    diffs = [workspace.teller.diff(run) for run in runs]
-    terminal.report(lambda: load_result(due, runs), lambda: load_view(due, reports, diffs, zone_of(workspace)))
+        deliver(workspace, terminal)
+    # Of a whole history that was compared, all that differs is told, though several publishes brought it in.
+    return _Loaded(told=first if scope.deep else due, runs=tuple(runs))
 
 
-def _due(names: tuple[str, ...], workspace: Workspace) -> Due:
+def _due(scope: _Scope, workspace: Workspace, *, dry_run: bool = False) -> Due:
     ask = Ask(
         select=(),
         reason=_REASON,
@@ -90,8 +165,9 @@ def _due(names: tuple[str, ...], workspace: Workspace) -> Due:
         by=workspace.who,
         now=workspace.clock(),
         suffix=new_suffix(),
+        dry_run=dry_run,
     )
-    return workspace.loader.due(names, ask)
+    return workspace.loader.due(scope.names, ask, deep=scope.deep)
 
 
 def _run(run: Run, workspace: Workspace, terminal: Terminal, max_active: int) -> Run:

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from retcon.cli.arguments import Environment, Json, ProjectFolder, RunId
+from retcon.cli.hooks import deliver
 from retcon.cli.json_output import undone_result
 from retcon.cli.progress import watching
 from retcon.cli.terminals import terminal_of
@@ -51,6 +52,7 @@ def rollback(
     parts = workspace.context(lambda _: None, project=workspace.outline)
     with watching(terminal.err) as watch:
         undone = roll_back(found, reason, replace(parts, watch=watch))
+    deliver(workspace, terminal)
     terminal.report(lambda: undone_result(undone), lambda: undone_view(undone))
 
 

@@ -1,13 +1,20 @@
-"""`retcon status`: what is published, and what is under way."""
+"""`retcon status`: what is published, how fresh it is, and what is under way."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
 
 import typer
 
 from retcon.cli.arguments import Environment, Json, ProjectFolder, Select
-from retcon.cli.json_output import status_result
+from retcon.cli.freshness_results import fresh_status_result
 from retcon.cli.terminals import terminal_of, zone_of
-from retcon.cli.views.runs_listed import status_view
+from retcon.cli.views.freshness import status_view
+from retcon.core.freshness import Freshness
+from retcon.errors import ProjectInvalid
+from retcon.flow.freshness import not_known
+from retcon.flow.tell import ModelStatus
+from retcon.wiring import Workspace
 
 
 def status(
@@ -17,9 +24,11 @@ def status(
     project: ProjectFolder = None,
     as_json: Json = False,
 ) -> None:
-    """Tell what is published and what is under way.
+    """Tell what is published, how fresh it is, and what is under way.
 
-    SELECT narrows the list: models by name, glob (`mart.*`) or tag (`tag:finance`).
+    SELECT narrows the list: models by name, glob (`mart.*`) or tag (`tag:finance`). Per model: up to which slice it is
+    complete, and how long ago the newest complete slice ended; which slices are stale, by input and by code, and which
+    are held by a rollback. What the catalog can't tell is said to be not known.
 
     \b
     Example:
@@ -28,4 +37,14 @@ def status(
     terminal = terminal_of(context, as_json=as_json)
     workspace = terminal.workspace(project, env)
     report = workspace.teller.status(tuple(select or ()))
-    terminal.report(lambda: status_result(report), lambda: status_view(report, zone_of(workspace)))
+    fresh = _freshness(report, workspace)
+    terminal.report(lambda: fresh_status_result(report, fresh), lambda: status_view(report, fresh, zone_of(workspace)))
+
+
+def _freshness(report: Sequence[ModelStatus], workspace: Workspace) -> Mapping[str, Freshness]:
+    published = {each.model: each.slices | each.unknown for each in report}
+    try:
+        return workspace.freshener.freshness(published, workspace.clock())
+    except ProjectInvalid as error:
+        # Its keys can be read; of the SQL something is wrong, so that nobody knows what code there is.
+        return not_known(list(published), error.message)

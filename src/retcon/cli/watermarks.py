@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
 
 from retcon.cli.arguments import Environment, Json, ProjectFolder, Select
+from retcon.cli.hooks import deliver, hooks_result, hooks_section
 from retcon.cli.json_output import watermarks_result
-from retcon.cli.terminals import terminal_of, zone_of
+from retcon.cli.terminals import Terminal, terminal_of, zone_of
 from retcon.cli.views.loads import watermarks_view
+from retcon.cli.views.parts import stack
 from retcon.core.intervals import parse_edge
 from retcon.errors import BadArguments
+from retcon.flow.watermarks import Standing
+from retcon.wiring import Workspace
 
 RESET = "reset"
 
@@ -35,7 +40,8 @@ def watermarks(
 
     SELECT narrows the models. Per input: the watermark, how many commits came since, and when the oldest of them was
     made. `retcon watermarks reset MODEL` lets the next load look again at what changed after --to, or without it at
-    everything: what is restated is what really differs.
+    everything: what is restated is what really differs. Hooks of the project are told of it, and shown with what they
+    weren't told yet.
 
     \b
     Example:
@@ -49,7 +55,7 @@ def watermarks(
         if to is not None or only is not None or reason is not None:
             raise BadArguments("--to, --input and --reason are for a reset", next="retcon watermarks reset MODEL …")
         found = workspace.watermarks.standing(graph.select(tuple(words)))
-        terminal.report(lambda: watermarks_result(found), lambda: watermarks_view(found, zone_of(workspace)))
+        _report(found, workspace, terminal)
         return
     if len(words) != 2:
         raise BadArguments(
@@ -65,4 +71,13 @@ def watermarks(
         at=workspace.clock(),
         who=workspace.who,
     )
-    terminal.report(lambda: watermarks_result(found), lambda: watermarks_view(found, zone_of(workspace)))
+    deliver(workspace, terminal)
+    _report(found, workspace, terminal)
+
+
+def _report(found: Sequence[Standing], workspace: Workspace, terminal: Terminal) -> None:
+    hooks, zone = workspace.deliverer.standing(), zone_of(workspace)
+    terminal.report(
+        lambda: {**watermarks_result(found), "hooks": hooks_result(hooks)},
+        lambda: stack([watermarks_view(found, zone), hooks_section(hooks, zone)]),
+    )

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import datetime
 
 from retcon.core.models import Input, Model
 from retcon.core.plans import PlannedModel
@@ -17,6 +18,16 @@ MOST_ROUNDS = 3
 
 
 @dataclass(frozen=True, kw_only=True)
+class RowsMoved:
+    """Rows of one slice that came with data files, and that went with them."""
+
+    added: int = 0
+    removed: int = 0
+    is_known: bool = True
+    """Not where a file has rows of other slices too, or rows went by delete files."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Commit:
     """One commit on production, by the slices whose rows it changed: none where it only rewrote files."""
 
@@ -27,6 +38,10 @@ class Commit:
     added: Changed
     removed: Changed
     """Data files that were taken out, and rows that were by delete files."""
+    at: datetime | None = None
+    """When it was made."""
+    rows: Mapping[int, RowsMoved] = field(default_factory=dict)
+    """By slice, as the files' own counts tell."""
 
     @property
     def is_rewrite(self) -> bool:
@@ -38,6 +53,13 @@ class Commit:
 
     def touches(self, slices: SliceSet) -> bool:
         return bool(self.added.within(slices) or self.removed.within(slices))
+
+    def rows_in(self, slices: SliceSet) -> tuple[int | None, int | None]:
+        """How many rows came into these slices and went out of them; None where the metadata can't tell."""
+        moved = [self.rows[ordinal] for ordinal in slices.ordinals if ordinal in self.rows]
+        if self.added.everything or self.removed.everything or not all(each.is_known for each in moved):
+            return None, None
+        return sum(each.added for each in moved), sum(each.removed for each in moved)
 
 
 def commit_text(snapshot_id: int, operation: str, run: str | None) -> str:

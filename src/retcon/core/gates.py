@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import assert_never
 
 from retcon.core.measures import SliceMeasure, TableMeasures
+from retcon.core.row_histories import RowHistory, usual_rows
 from retcon.core.slices import Slice
 
 SCHEMA, OUTSIDE_SCOPE, PARITY, EMPTY = "schema", "outside_scope", "parity", "empty"
@@ -31,12 +32,14 @@ class Metric:
 
 @dataclass(frozen=True, kw_only=True)
 class Rows:
-    """Bounds on the rows of each slice, and on their change against production (0.1 is 10%)."""
+    """Bounds on the rows of each slice, on their change against production (0.1 is 10%), and by earlier slices."""
 
     name: str
     min: int | None = None
     max: int | None = None
     change: Decimal | None = None
+    history: RowHistory | None = None
+    warns: bool = False
     kind: str = "rows"
 
 
@@ -46,6 +49,7 @@ class Unique:
 
     name: str
     columns: tuple[str, ...]
+    warns: bool = False
     kind: str = "unique"
 
 
@@ -55,6 +59,7 @@ class NotNull:
 
     name: str
     columns: tuple[str, ...]
+    warns: bool = False
     kind: str = "not_null"
 
 
@@ -66,6 +71,7 @@ class Drift:
     metric: Metric
     low: Decimal | None
     high: Decimal | None
+    warns: bool = False
     kind: str = "drift"
 
 
@@ -89,10 +95,16 @@ class Verdict:
     kind: str
     summary: str
     findings: tuple[Finding, ...] = ()
+    warns: bool = False
+    """What it objects to is told, and nothing is held up by it."""
 
     @property
     def passed(self) -> bool:
-        return not self.findings
+        return self.warns or not self.findings
+
+    @property
+    def is_warning(self) -> bool:
+        return self.warns and bool(self.findings)
 
     @property
     def may_be_overridden(self) -> bool:
@@ -108,6 +120,10 @@ class Evidence:
     production: TableMeasures
     duplicates: Mapping[str, Mapping[Slice, int]]
     """Per unique gate: rows too many, by slice."""
+    published: Mapping[int, int] = field(default_factory=dict)
+    """The rows of every slice that is published, by ordinal."""
+    open: frozenset[Slice] = frozenset()
+    """Slices that aren't over yet: more rows may come."""
 
 
 def metrics_of(gates: Iterable[Gate]) -> tuple[Metric, ...]:
@@ -124,8 +140,7 @@ def judge(gate: Gate, evidence: Evidence) -> Verdict:
     """The verdict of one declared gate."""
     match gate:
         case Rows():
-            findings = _rows_findings(gate, evidence)
-            summary = f"{evidence.staged.rows:,} rows in {len(evidence.staged.slices):,} slices"
+            findings, summary = _rows_findings(gate, evidence)
         case Unique():
             duplicates = evidence.duplicates.get(gate.name, {})
             findings = [
@@ -140,7 +155,14 @@ def judge(gate: Gate, evidence: Evidence) -> Verdict:
             findings, summary = _drift_findings(gate, evidence)
         case _:
             assert_never(gate)
-    return Verdict(model=evidence.model, gate=gate.name, kind=gate.kind, summary=summary, findings=tuple(findings))
+    return Verdict(
+        model=evidence.model,
+        gate=gate.name,
+        kind=gate.kind,
+        summary=summary,
+        findings=tuple(findings),
+        warns=gate.warns,
+    )
 
 
 def _per_slice(evidence: Evidence, text_of: Callable[[SliceMeasure], str]) -> list[Finding]:
@@ -152,8 +174,9 @@ def _null_text(gate: NotNull, measure: SliceMeasure) -> str:
     return ", ".join(f"{measure.nulls[c]:,} NULL in {c}" for c in gate.columns if measure.nulls.get(c))
 
 
-def _rows_findings(gate: Rows, evidence: Evidence) -> list[Finding]:
+def _rows_findings(gate: Rows, evidence: Evidence) -> tuple[list[Finding], str]:
     findings: list[Finding] = []
+    unjudged = 0
     for slice, measure in sorted(evidence.staged.slices.items()):
         if gate.min is not None and measure.rows < gate.min:
             findings.append(Finding(slice=slice.label, text=f"{measure.rows:,} rows, at least {gate.min:,} expected"))
@@ -170,7 +193,16 @@ def _rows_findings(gate: Rows, evidence: Evidence) -> list[Finding]:
                         f"at most ±{percent(gate.change, signed=False)} expected",
                     )
                 )
-    return findings
+        if gate.history is None:
+            continue
+        usual = usual_rows(slice, evidence.published, gate.history)
+        unjudged += usual is None
+        is_over = slice not in evidence.open
+        if usual is not None and (measure.rows > usual.high or (measure.rows < usual.low and is_over)):
+            text = f"{measure.rows:,} rows, {usual.low:,} to {usual.high:,} expected: {usual.text}"
+            findings.append(Finding(slice=slice.label, text=text))
+    summary = f"{evidence.staged.rows:,} rows in {len(evidence.staged.slices):,} slices"
+    return findings, summary + (f", {unjudged:,} with too little history to compare" if unjudged else "")
 
 
 def _drift_findings(gate: Drift, evidence: Evidence) -> tuple[list[Finding], str]:

@@ -10,6 +10,7 @@ from retcon.core.exceptions import LateChange
 from retcon.core.models import Input, Model, OnChange
 from retcon.core.slices import Grain, SliceSet
 from retcon.core.watermarks import Advance
+from retcon.errors import Refused
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +34,19 @@ class Found:
     """How far each input is consumed, once everything stale is published."""
     unseen: tuple[str, ...] = ()
     """Tables whose changes can't be seen."""
+    set_back: Mapping[str, str] = field(default_factory=dict)
+    """By table: why it looks as if it was restored from a backup. Nothing is loaded until somebody resets its mark."""
+    notes: tuple[str, ...] = ()
+    """What is to be said of the rows that were looked at."""
+    compared: SliceSet | None = None
+    """The whole history, where it was compared with what was consumed; None: only what changed was looked at."""
+
+    @property
+    def differs(self) -> Mapping[str, SliceSet]:
+        """By input: the slices of the history that was compared which were computed from something else."""
+        whole = self.compared
+        hits = {} if whole is None else {name: slices & whole for name, slices in self.why.items()}
+        return {name: slices for name, slices in hits.items() if slices}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,3 +166,19 @@ def without(found: Found, missing: Mapping[str, SliceSet]) -> Found:
 def total(found: Iterable[Found]) -> int:
     """How many slices are to be computed."""
     return sum(len(each.stale) for each in found)
+
+
+def refusal_of(found: Sequence[Found]) -> Refused | None:
+    """Why models weren't loaded that read what was set back; None where nothing was."""
+    back = [each for each in found if each.set_back]
+    if not back:
+        return None
+    named = "; ".join(dict.fromkeys(why for each in back for why in each.set_back.values()))
+    resets = "`, `".join(
+        f'retcon watermarks reset {each.model} --input {table} --reason "…"' for each in back for table in each.set_back
+    )
+    return Refused(
+        named,
+        state=f"left as it is, with its watermarks: {', '.join(each.model for each in back)}; the others were loaded",
+        next=f"if that is meant, `{resets}`: the next load then compares everything with what there is now",
+    )

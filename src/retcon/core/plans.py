@@ -335,6 +335,13 @@ def to_document(plan: Plan) -> Document:
     return {**document, "digest": digest(document)}
 
 
+def codes_in(document: Document) -> dict[str, str]:
+    """By model, the fingerprints of code and settings in a plan's document; the rest isn't read: there may be a plan
+    for every day of years.
+    """
+    return {model["name"]: f"{model['code']} {document['settings']}" for model in document["models"]}
+
+
 def _load_document(load: Load) -> Document:
     late = {"late": [late_document(each) for each in load.late]} if load.late else {}
     return {"advances": [advance_document(advance) for advance in load.advances], **late}

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from retcon.core.graphs import Graph
+from retcon.core.hooks import WatermarkHook
 from retcon.core.limits import Limits
 
 _SECRET = re.compile(r"(?i)secret|passw|token|credential|(access|account|api|private)[._-]?key|://[^/@\s]*:[^/@\s]*@")
@@ -101,6 +102,7 @@ class Settings:
     limits: Limits = field(default_factory=Limits)
     sources: Mapping[str, Source] = field(default_factory=dict)
     consumers: Mapping[str, Consumer] = field(default_factory=dict)
+    hooks: Mapping[str, WatermarkHook] = field(default_factory=dict)
     environments: Mapping[str, str] = field(default_factory=dict)
     """The prefix that tables have in each environment beside production."""
     ledger_uri: str = field(default="", repr=False)

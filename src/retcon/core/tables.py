@@ -130,6 +130,8 @@ class Told(StrEnum):
     """Iceberg's metadata: files, their rows, and which slices they may hold."""
     FILES = "files"
     """A listing: names, sizes and times of change; slices only where folders name them."""
+    UPDATES = "updates"
+    """The rows themselves, by key and `updated`: how many, in which slices; no files, no bytes."""
     NOTHING = "nothing"
 
 
@@ -151,7 +153,7 @@ class TableContents:
     @cached_property
     def tells_slices(self) -> bool:
         """It shows which slices there are; of Iceberg, files without bounds are taken for what they are."""
-        return self.told is Told.ROWS or (self.told is Told.FILES and all(_is_bounded(file) for file in self.files))
+        return self.told is Told.ROWS or (self.told is not Told.NOTHING and all(map(_is_bounded, self.files)))
 
     @cached_property
     def is_exact(self) -> bool:
@@ -176,6 +178,10 @@ class TableContents:
         """The slices that some data file may hold rows of (files without bounds tell nothing)."""
         spans = {file.slices for file in self.files if not file.is_delete}
         return SliceSet.of(self.grain, (ordinal for span in spans for ordinal in span))
+
+    def holding(self, slices: SliceSet) -> SliceSet:
+        """Those of these slices that it may hold rows of."""
+        return slices & self.present
 
     def of(self, slices: SliceSet | None) -> Content:
         """The content of these slices together (None: of the whole table)."""

@@ -33,6 +33,7 @@ class TroubleKind(StrEnum):
     LEDGER_BEHIND = "ledger behind"
     LEDGER_AHEAD = "ledger ahead"
     LOST_FILES = "lost files"
+    UNTOLD_HOOK = "untold hook"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,6 +50,18 @@ class Trouble:
     repair: str = ""
     """What `--repair` does about it; empty: nothing."""
     details: tuple[str, ...] = ()
+
+
+def untold_hook(hook: str, waiting: int, error: str | None) -> Trouble:
+    """A system that keeps watermarks of its own doesn't know where they are."""
+    return Trouble(
+        kind=TroubleKind.UNTOLD_HOOK,
+        what=f"the hook {hook} wasn't told of {waiting:,} movements of watermarks"
+        + (f": {error}" if error else ", and nobody tried yet"),
+        means="what it keeps of them may be behind",
+        remedy="see to it that it answers; the next `retcon load` tells it",
+        repair="tells it",
+    )
 
 
 # ── what tables tell ──────────────────────────────────────────────────────────────────────────────────────────────

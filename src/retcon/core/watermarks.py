@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+NOTHING_LOADED = "nothing had to be loaded"
+"""Why a watermark moves without a publish."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Mark:

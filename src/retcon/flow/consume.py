@@ -23,6 +23,11 @@ UNKNOWN = "unknown"
 """The content of an input whose changes can't be seen: whether a slice is stale by it can't be told."""
 
 
+def is_comparable(content: str | None) -> bool:
+    """Does this tell what a slice was computed from?"""
+    return content is not None and content != UNKNOWN and not content.startswith(("keys:", "expired:"))
+
+
 def consumed_by(run: Run, context: Context) -> tuple[Consumed, ...]:
     """One entry per planned slice and input."""
     looks = _Looks(run, context)

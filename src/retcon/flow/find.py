@@ -1,4 +1,5 @@
-"""Find: which slices are stale because their inputs changed. From metadata and the ledger, without a JVM.
+"""Find: which slices are stale because their inputs changed. From metadata and the ledger, without a JVM; of sources
+that are known by an `updated` column, from their rows.
 
 What a slice consumed of each input is on record; a slice is stale where that isn't what there is now. A watermark only
 saves looking: everything up to it was looked at before.
@@ -6,11 +7,12 @@ saves looking: everything up to it was looked at before.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from functools import cached_property
 
+from retcon.core.drifts import Compared, ComparedInput
 from retcon.core.exceptions import LateChange
 from retcon.core.jobs import Read
 from retcon.core.loads import Found, InputReason, Reasons, Stale, begun, is_followed, older_than_window
@@ -23,31 +25,15 @@ from retcon.core.runs import Consumed
 from retcon.core.slices import WHOLE, Cut, Grain, Slice, SliceSet
 from retcon.core.tables import Changed, TableFacts
 from retcon.core.watermarks import Advance, Mark, Watermark
-from retcon.flow.consume import UNKNOWN, content_of_read, is_told
+from retcon.flow.consume import UNKNOWN, content_of_read, is_comparable, is_told
 from retcon.flow.context import read_of
+from retcon.flow.look import Look, Seen, look_at_updates
 from retcon.flow.ports import Ledger, Tables
 from retcon.flow.records import Records
 from retcon.flow.standing import standing_at
 from retcon.flow.worlds import with_planned, world_of
 
 _Consumption = Mapping[str, Mapping[str, Consumed]]
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Look:
-    """One input of a model, as it is now."""
-
-    input: Input
-    by: str | None
-    cut: Cut
-    mark: Mark
-    watermark: Watermark | None
-    changed: Changed | None
-    """Since the watermark; None: that can't be told, so that all has to be compared with what was consumed."""
-
-    @property
-    def is_unchanged(self) -> bool:
-        return self.changed is not None and not self.changed
 
 
 class Finder:
@@ -60,28 +46,40 @@ class Finder:
         self._worlds: dict[str, World] = {}
         self._checksums: dict[str, Mapping[Slice, str]] = {}
         self._changes: dict[tuple[str, str | None, Cut, int | None], Changed | None] = {}
-        self._fingerprints: dict[str, Mapping[str, str]] = {}
+        self._now: datetime | None = None
+        """When a load looks at rows, and no further than its watermarks say; None: everything is compared."""
 
-    def find(self, names: Sequence[str], now: datetime) -> list[Found]:
-        """What of each model a load has to compute, upstream first."""
-        wanted = set(names)
+    def find(self, names: Sequence[str], now: datetime, *, deep: Collection[str] = ()) -> list[Found]:
+        """What of each model a load has to compute, upstream first. Of a deep one the whole history is compared,
+        wherever its watermarks are.
+        """
+        self._now, wanted = now, set(names)
+        self._records.tables.look_again()
         found: dict[str, Found] = {}
         for name in (name for name in self._graph.order if name in wanted):
             made = {upstream: each.stale for upstream, each in found.items() if each.stale}
-            found[name] = self._find(self._graph.models[name], made, now)
+            found[name] = self._find(self._graph.models[name], made, now, is_deep=name in deep)
         return list(found.values())
 
     def stale(self, names: Sequence[str], now: datetime) -> list[Stale]:
         """What of each model differs from what would be computed now, by inputs and by code, upstream first."""
         wanted = set(names)
+        self._records.tables.look_again()
         return [self._stale(self._graph.models[name], now) for name in self._graph.order if name in wanted]
+
+    def stale_by_code(self, name: str) -> SliceSet:
+        """Published slices of a model that were computed by other code, or with other settings. From the ledger."""
+        model = self._graph.models[name]
+        now = f"{model.fingerprint} {self._records.project.settings.fingerprint}"
+        codes = self._records.ledger.standing_code(name)
+        return SliceSet.labelled(model.grain, (label for label, code in codes.items() if code != now))
 
     def why(self, model: Model, slice: Slice) -> Reasons:
         """Whether a slice is stale, and why."""
-        one = SliceSet(slice.grain, (slice.ordinal,))
+        self._records.tables.look_again()
         consumed = self._records.ledger.standing_consumption(model.name).get(slice.label, {})
         run = self._records.ledger.standing_runs(model.name).get(slice.label)
-        by_code = run is not None and bool(self._stale_by_code(model, one))
+        by_code = slice in self.stale_by_code(model.name)
         looks, _ = self._looks(model)
         followed = {look.input.name: look for look in looks}
         return Reasons(
@@ -94,23 +92,67 @@ class Finder:
             inputs=tuple(self._reason(i, followed.get(i.name), model, slice, consumed) for i in model.inputs),
         )
 
+    def compared(self, names: Sequence[str], now: datetime) -> list[Compared]:
+        """Every followed input of each model with what was consumed of it, wherever the watermarks are."""
+        wanted = set(names)
+        return [self._compared(self._graph.models[name], now) for name in self._graph.order if name in wanted]
+
+    def _compared(self, model: Model, now: datetime) -> Compared:
+        looks, unseen = self._looks(model)
+        world, consumed = self._world(model), self._records.ledger.standing_consumption(model.name)
+        shown = world.published.get(model.name, SliceSet(model.grain))
+        possible = begun(shown | self._buildable(model, world, now), now) if shown else shown
+        known = SliceSet.of(model.grain, (s.ordinal for s in shown if s.label in consumed))
+        inputs: list[ComparedInput] = []
+        for look in looks:
+            content = {
+                label: read[look.input.name].content for label, read in consumed.items() if look.input.name in read
+            }
+            told = SliceSet.of(model.grain, (s.ordinal for s in known if is_comparable(content.get(s.label))))
+            inputs.append(
+                ComparedInput(
+                    input=look.input,
+                    by=look.by,
+                    cut=look.cut,
+                    mark=look.mark,
+                    watermark=look.watermark,
+                    differs=self._stale_by(look, model, told, consumed),
+                    untold=known - told,
+                    ahead=self._candidates(look, model, possible, shown, consumed, now),
+                )
+            )
+        missing = possible - shown
+        differs = _all(missing, {each.input.name: each.differs for each in inputs})
+        held = differs & self._held(model)
+        return Compared(
+            model=model.name,
+            slices=known,
+            missing=missing,
+            unknown=shown - known,
+            held=held,
+            late=older_than_window(model, differs - held, now),
+            inputs=tuple(inputs),
+            unseen=unseen,
+        )
+
     def _reason(
-        self, i: Input, look: _Look | None, model: Model, slice: Slice, consumed: Mapping[str, Consumed]
+        self, i: Input, look: Look | None, model: Model, slice: Slice, consumed: Mapping[str, Consumed]
     ) -> InputReason:
         known = consumed.get(i.name)
         is_stale = False
+        at = "" if known is None or known.snapshot_id is None else f", from snapshot {known.snapshot_id}"
         if look is None:
             text = "its changes can't be seen" if is_followed(i) else "not followed: a change of it restates nothing"
         elif known is None:
             text = "never read for this slice, or nobody knows what of it was"
         elif self._is_consumed(look, model, slice, consumed):
-            text = f"as it was read, from snapshot {known.snapshot_id}"
+            text = f"as it was read{at}"
         else:
             is_stale = True
-            text = f"changed since it was read, from snapshot {known.snapshot_id}: {self._commits(look, slice, known)}"
+            text = f"changed since it was read{at}: {self._commits(look, slice, known)}"
         return InputReason(input=i.name, table=i.table, is_stale=is_stale, text=text)
 
-    def _commits(self, look: _Look, slice: Slice, known: Consumed) -> str:
+    def _commits(self, look: Look, slice: Slice, known: Consumed) -> str:
         """The commits since that touch what the slice reads."""
         commits = (
             self._records.tables.commits(
@@ -137,14 +179,24 @@ class Finder:
     def _movements(self) -> Mapping[tuple[str, str], int]:
         return self._records.ledger.movements()
 
-    def _find(self, model: Model, made: Mapping[str, SliceSet], now: datetime) -> Found:
+    def _find(self, model: Model, made: Mapping[str, SliceSet], now: datetime, *, is_deep: bool) -> Found:
         """With what the load makes of models further up: their new slices make new ones here."""
         looks, unseen = self._looks(model)
+        if is_deep:
+            looks = [replace(look, changed=None) for look in looks]
         nothing = SliceSet(model.grain)
+        told = tuple(dict.fromkeys(note for look in looks for note in look.notes))
+        if back := {look.input.table: look.set_back for look in looks if look.set_back}:
+            return Found(model=model.name, stale=nothing, held=nothing, late=nothing, set_back=back, notes=told)
         is_following = any(i.table in made for i in model.inputs if is_followed(i))
         if not is_following and all(look.is_unchanged for look in looks):
             advances = self._moved(looks)
-            return Found(model=model.name, stale=nothing, held=nothing, late=nothing, unseen=unseen, advances=advances)
+            none = Found(model=model.name, stale=nothing, held=nothing, late=nothing, unseen=unseen, notes=told)
+            return replace(none, advances=advances)
+        for look in looks:
+            if look.changed:  # what there is of it is known before it is asked which slices can be built
+                readers = readers_of(look.input, model, look.changed.slices, self._graph)
+                self._look_at(look, begun(readers or nothing, now))
         world = self._world(model)
         shown = world.published.get(model.name, nothing)
         possible = begun(shown | self._buildable(model, world, now), now)
@@ -174,10 +226,12 @@ class Finder:
             waiting=waiting,
             advances=self._moved([look for look in looks if look.input.name not in blocked]),
             unseen=unseen,
+            notes=told,
+            compared=self._known(shown, consumed) if is_deep else None,
         )
 
     def _exceptions(
-        self, model: Model, looks: Sequence[_Look], late: SliceSet, why: Mapping[str, SliceSet]
+        self, model: Model, looks: Sequence[Look], late: SliceSet, why: Mapping[str, SliceSet]
     ) -> tuple[LateChange, ...]:
         """What is late and not on record yet."""
         recorded = self._records.ledger.newest_exceptions(model.name) if late else {}
@@ -211,7 +265,7 @@ class Finder:
 
     def _candidates(
         self,
-        look: _Look,
+        look: Look,
         model: Model,
         possible: SliceSet,
         shown: SliceSet,
@@ -227,7 +281,7 @@ class Finder:
         readers = readers_of(look.input, model, look.changed.slices, self._graph)
         return from_start(model, begun(possible if readers is None else readers, now))
 
-    def _moved(self, looks: Sequence[_Look]) -> tuple[Advance, ...]:
+    def _moved(self, looks: Sequence[Look]) -> tuple[Advance, ...]:
         """The marks that aren't where the watermarks are."""
         return tuple(
             Advance(mark=look.mark, after=self._movements.get((look.mark.model, look.mark.input), 0))
@@ -244,39 +298,25 @@ class Finder:
         shown = world.published.get(model.name, nothing)
         possible = begun(shown | self._buildable(model, world, now), now)
         consumed = self._records.ledger.standing_consumption(model.name)
-        known = SliceSet.of(model.grain, (s.ordinal for s in shown if s.label in consumed))
+        known = self._known(shown, consumed)
         by_input = {look.input.name: self._stale_by(look, model, known, consumed) for look in looks}
         return Stale(
             model=model.name,
             compared=possible,
             by_input={name: slices for name, slices in by_input.items() if slices},
-            by_code=self._stale_by_code(model, known),
+            by_code=self.stale_by_code(model.name) & known,
             missing=possible - shown,
             unknown=shown - known,
             unseen=unseen,
         )
 
-    def _stale_by_code(self, model: Model, slices: SliceSet) -> SliceSet:
-        """Slices that were computed by other code, or with other settings."""
-        now = f"{model.fingerprint} {self._records.project.settings.fingerprint}"
-        runs = self._records.ledger.standing_runs(model.name)
-        return SliceSet.of(
-            model.grain, (s.ordinal for s in slices if self._code_of(runs[s.label]).get(model.name) != now)
-        )
-
-    def _code_of(self, run_id: str) -> Mapping[str, str]:
-        if run_id not in self._fingerprints:
-            run = self._records.ledger.run(run_id)
-            models = () if run is None else run.plan.models
-            self._fingerprints[run_id] = {
-                planned.name: f"{planned.fingerprint} {run.plan.settings if run is not None else ''}"
-                for planned in models
-            }
-        return self._fingerprints[run_id]
+    def _known(self, shown: SliceSet, consumed: _Consumption) -> SliceSet:
+        """Published slices of which it is on record what they were computed from."""
+        return SliceSet.of(shown.grain, (s.ordinal for s in shown if s.label in consumed))
 
     # ── one input ─────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _looks(self, model: Model) -> tuple[list[_Look], tuple[str, ...]]:
+    def _looks(self, model: Model) -> tuple[list[Look], tuple[str, ...]]:
         """The inputs that are followed, and the tables among them whose changes can't be seen."""
         followed = [i for i in model.inputs if is_followed(i)]
         looks = [look for i in followed if (look := self._look(model, i)) is not None]
@@ -284,14 +324,22 @@ class Finder:
         # A model that wasn't made yet has no changes; it will be seen when it is.
         return looks, tuple(i.table for i in followed if i.name not in seen and i.table not in self._graph.models)
 
-    def _look(self, model: Model, i: Input) -> _Look | None:
+    def _look(self, model: Model, i: Input) -> Look | None:
         facts = self._facts_of(i.table)
         if facts is None:
             return None
         reading = self._reading(model, i)
         by, cut = (None, WHOLE) if reading is None else (i.column(model.grain), reading.resolution)
+        watermark = self._watermarks.get((model.name, i.name))
         value: str | None = None
-        if not facts.uuid:
+        seen: Seen | None = None
+        source = self._records.project.settings.foreign.get(i.table)
+        if source is not None and source.updated is not None and self._now is not None:
+            place = (by, cut, facts.snapshot_id)
+            tables, others = self._records.tables, self._watermarks.values()
+            seen = look_at_updates(source, model, place, watermark, others, tables, self._now)
+            value = seen.value
+        elif not facts.uuid:
             held = self._records.contents(i.table, by, cut, facts.snapshot_id)
             if not held.tells_changes:
                 return None
@@ -304,9 +352,24 @@ class Finder:
             snapshot_id=facts.snapshot_id,
             value=value,
         )
-        watermark = self._watermarks.get((model.name, i.name))
-        changed = self._changed_since(watermark.mark, mark, by, cut) if watermark is not None else None
-        return _Look(input=i, by=by, cut=cut, mark=mark, watermark=watermark, changed=changed)
+        look = Look(input=i, by=by, cut=cut, mark=mark, watermark=watermark, changed=None)
+        if watermark is None:
+            return look if seen is None else replace(look, notes=seen.notes)
+        if seen is not None:
+            is_known = (watermark.mark.table, watermark.mark.uuid) == (mark.table, "")
+            changed = seen.changed if is_known else None
+            return replace(look, changed=changed, set_back=seen.set_back if is_known else "", notes=seen.notes)
+        changed = self._changed_since(watermark.mark, mark, by, cut)
+        return replace(look, changed=changed, set_back=self._set_back(watermark.mark, mark) if changed is None else "")
+
+    def _set_back(self, known: Mark, now: Mark) -> str:
+        """Why an Iceberg source looks as if it was restored. What models show is moved by retcon's own rollbacks."""
+        is_same = known.table == now.table and known.uuid == now.uuid != ""
+        if not is_same or now.table in self._graph.models:
+            return ""
+        if not self._records.tables.was_set_back(now.table, known.snapshot_id):
+            return ""
+        return f"{now.table} was read at snapshot {known.snapshot_id}, which it went back behind: it was set back"
 
     def _changed_since(self, known: Mark, now: Mark, by: str | None, cut: Cut) -> Changed | None:
         if (known.table, known.uuid) != (now.table, now.uuid):
@@ -323,14 +386,21 @@ class Finder:
             self._changes[key] = None if changed is not None and changed.everything else changed
         return self._changes[key]
 
-    def _stale_by(self, look: _Look, model: Model, slices: SliceSet, consumed: _Consumption) -> SliceSet:
+    def _stale_by(self, look: Look, model: Model, slices: SliceSet, consumed: _Consumption) -> SliceSet:
         """Of these slices, those whose share of an input isn't what they were computed from."""
+        self._look_at(look, slices)
         return SliceSet.of(
             model.grain,
             (s.ordinal for s in slices if not self._is_consumed(look, model, s, consumed.get(s.label, {}))),
         )
 
-    def _is_consumed(self, look: _Look, model: Model, slice: Slice, consumed: Mapping[str, Consumed]) -> bool:
+    def _look_at(self, look: Look, slices: SliceSet) -> None:
+        """At the rows that these slices read, once and not slice by slice."""
+        if slices and look.by is not None and not look.mark.uuid:
+            held = self._records.contents(look.input.table, look.by, look.cut, look.mark.snapshot_id)
+            held.of(look.input.read_by(slices, look.cut))
+
+    def _is_consumed(self, look: Look, model: Model, slice: Slice, consumed: Mapping[str, Consumed]) -> bool:
         known = consumed.get(look.input.name)
         if known is None or known.content == UNKNOWN:
             return False
@@ -343,7 +413,7 @@ class Finder:
         read = self._read(look, model, slice)
         return changed is not None and not (changed.slices & read.slices if read.slices is not None else changed)
 
-    def _content(self, look: _Look, model: Model, slice: Slice) -> str:
+    def _content(self, look: Look, model: Model, slice: Slice) -> str:
         """What an input holds now of what a slice reads."""
         upstream = self._graph.models.get(look.input.table)
         is_by_rows = self._is_by_rows(look, model)
@@ -351,10 +421,10 @@ class Finder:
         cut = upstream.grain if upstream is not None else None
         return content_of_read(self._read(look, model, slice), told, self._records, cut)
 
-    def _is_by_rows(self, look: _Look, model: Model) -> bool:
+    def _is_by_rows(self, look: Look, model: Model) -> bool:
         return look.input.table in self._graph.models and is_told(look.input, model.grain, self._graph)
 
-    def _read(self, look: _Look, model: Model, slice: Slice) -> Read:
+    def _read(self, look: Look, model: Model, slice: Slice) -> Read:
         reading = self._reading(model, look.input)
         one = SliceSet(slice.grain, (slice.ordinal,))
         return read_of(look.input, one, None if reading is None else reading.resolution, look.mark.snapshot_id)
@@ -376,7 +446,7 @@ class Finder:
             return SliceSet(model.grain)
         return from_start(model, held_by_inputs(model, self._graph, world, now))
 
-    def _arrived(self, look: _Look, model: Model, slices: SliceSet, world: World) -> SliceSet:
+    def _arrived(self, look: Look, model: Model, slices: SliceSet, world: World) -> SliceSet:
         """Those whose own time the input holds; the others only read something of it that comes before."""
         held = world.contents.get((look.input.table, look.by, look.cut))
         if held is None or not isinstance(model.grain, Grain) or not isinstance(look.cut, Grain):
@@ -400,7 +470,7 @@ class Finder:
                 (
                     s.ordinal
                     for s in slices
-                    if i.read_by(SliceSet(s.grain, (s.ordinal,)), reading.resolution) - held.present
+                    if (reads := i.read_by(SliceSet(s.grain, (s.ordinal,)), reading.resolution)) - held.holding(reads)
                 ),
             )
             if lacking:

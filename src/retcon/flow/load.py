@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
@@ -15,7 +15,7 @@ from retcon.core.plans import Load, Plan
 from retcon.core.projects import Project
 from retcon.core.runs import Run
 from retcon.core.slices import Grain, SliceSet
-from retcon.core.watermarks import Advance
+from retcon.core.watermarks import NOTHING_LOADED, Advance
 from retcon.flow.find import Finder
 from retcon.flow.late import Impact
 from retcon.flow.plan import Ask, Planner
@@ -54,9 +54,11 @@ class Loader:
         own = [run for run in mine if run.plan.environment == self._project.environment]
         return own[-1] if own else None
 
-    def due(self, names: Sequence[str], ask: Ask) -> Due:
-        """What has to be computed now. `ask` says who, when and how; its scope is found here."""
-        found = Finder(self._project, self._tables, self._ledger).find(names, ask.now)
+    def due(self, names: Sequence[str], ask: Ask, *, deep: Collection[str] = ()) -> Due:
+        """What has to be computed now. `ask` says who, when and how; its scope is found here, of deep models by
+        comparing their whole history.
+        """
+        found = Finder(self._project, self._tables, self._ledger).find(names, ask.now, deep=deep)
         if not ask.dry_run:
             found = [replace(each, exceptions=self._impact.of(each.exceptions)) for each in found]
         wanted = found
@@ -86,14 +88,15 @@ class Loader:
         """Move watermarks past changes that make nothing stale, or are too old."""
         if due.advances or due.late:
             self._ledger.prepare()
-            why = "nothing had to be loaded"
+            why = NOTHING_LOADED
             self._ledger.move_watermarks(due.advances, due.late, is_set=True, why=why, at=now, who=who)
 
     def _plan(self, wanted: Sequence[Found], ask: Ask) -> Plan:
+        set_back = {each.model for each in wanted if each.set_back}
         advances = tuple(advance for each in wanted for advance in each.advances)
 
         def leave_alone(model: Model, slices: SliceSet) -> SliceSet:
-            if not slices:
+            if not slices or model.name in set_back:
                 return slices
             stays = slices & SliceSet.labelled(model.grain, self._ledger.held_slices(model.name))
             is_there = bool(self._ledger.last_published((model.name,)))

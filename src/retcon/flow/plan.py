@@ -84,6 +84,8 @@ class Planner:
 
     def plan(self, ask: Ask) -> Plan:
         """The plan for what was asked, or an error that says why there can't be one."""
+        if ask.found is None:
+            self._tables.look_again()
         plan = self._plan(ask)
         others = self._ledger.in_the_way(plan)
         if not ask.force and not ask.dry_run:

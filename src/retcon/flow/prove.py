@@ -18,6 +18,7 @@ from retcon.core.gates import (
     VALID,
     Evidence,
     Finding,
+    Rows,
     Unique,
     Verdict,
     judge,
@@ -85,7 +86,7 @@ def _prove_model(run: Run, planned: PlannedModel, context: Context) -> _Proof:
     kept = tuple(_kept(run, planned, context))
     if not request.slices:
         return _Proof(head=request.staged, slices=kept, totals={}, verdicts=())
-    declared = _declared(request, staged, production, context)
+    declared = _declared(planned, request, (staged, production), context)
     return _Proof(
         head=request.staged,
         slices=(*_proven_slices(request, staged, production), *kept),
@@ -110,16 +111,32 @@ def _kept(run: Run, planned: PlannedModel, context: Context) -> Iterator[ProvenS
 
 
 def _declared(
-    request: MeasureRequest, staged: TableMeasures, production: TableMeasures, context: Context
+    planned: PlannedModel, request: MeasureRequest, measured: tuple[TableMeasures, TableMeasures], context: Context
 ) -> list[Verdict]:
+    staged, production = measured
     gates = request.model.gates
     duplicates = {
         gate.name: context.warehouse.duplicates(request, gate, staged.rows)
         for gate in gates
         if isinstance(gate, Unique)
     }
-    evidence = Evidence(model=request.model.name, staged=staged, production=production, duplicates=duplicates)
+    evidence = Evidence(
+        model=request.model.name,
+        staged=staged,
+        production=production,
+        duplicates=duplicates,
+        published=_published_rows(request.model, context),
+        open=frozenset(planned.open),
+    )
     return [judge(gate, evidence) for gate in gates]
+
+
+def _published_rows(model: Model, context: Context) -> dict[int, int]:
+    """The rows of every published slice, where a gate compares with them."""
+    if not any(isinstance(gate, Rows) and gate.history is not None for gate in model.gates):
+        return {}
+    held = context.ledger.published_slices(model.name)
+    return {slice.ordinal: held[slice.label].rows for slice in SliceSet.labelled(model.grain, held)}
 
 
 def _always_on(

@@ -126,7 +126,7 @@ def _sized(job: Job, context: Context) -> Job:
     kept = (job.carried,) if job.carried is not None and job.carried.snapshot_id is not None else ()
     for read in (*job.all_reads, *kept):
         held = context.contents_of(read)
-        if held.told is Told.NOTHING:
+        if held.told in (Told.NOTHING, Told.UPDATES):
             return job
         total += held.of(read.slices).bytes
         largest += held.largest(read.slices)

@@ -10,7 +10,7 @@ from retcon.core.planning import not_made_here
 from retcon.core.plans import Beside, Origin, Plan, PlannedInput
 from retcon.core.projects import Project, Settings
 from retcon.core.slices import WHOLE, Grain, SliceSet
-from retcon.core.tables import TableFacts
+from retcon.core.tables import TableFacts, Told
 from retcon.errors import Conflict, Refused
 from retcon.flow.ports import Tables
 
@@ -66,8 +66,14 @@ def require_unchanged_inputs(
                 raise Refused(
                     f"{i.table} changed since plan {plan.id} was made: {changed}",
                     state="nothing was run",
-                    next=f"`retcon plan --refresh backfills/{plan.id}.yaml` renews the plan",
+                    next=_again(plan, "renews the plan"),
                 )
+
+
+def _again(plan: Plan, what: str) -> str:
+    if plan.load is not None:
+        return f"`retcon cancel {plan.id} --reason …`, then `retcon load`: what changed is found anew"
+    return f"`retcon plan --refresh backfills/{plan.id}.yaml` {what}"
 
 
 def require_replaceable(plan: str, model: str, beside: Beside, there: TableFacts | None) -> TableFacts:
@@ -92,7 +98,7 @@ def require_same_files(plan: Plan, project: Project, tables: Tables) -> None:
                 raise Refused(
                     f"{i.table} ({i.format}) changed since plan {plan.id} was made: {changed}",
                     state="nothing was published; what is staged may be from before the change and from after it",
-                    next=f"`retcon plan --refresh backfills/{plan.id}.yaml` stages it again from what is there now",
+                    next=_again(plan, "stages it again from what is there now"),
                 )
 
 
@@ -104,8 +110,10 @@ def _changed_files(plan: Plan, i: PlannedInput, by: str | None, tables: Tables) 
         return ""
     grain = i.slices.grain if i.slices is not None else plan.models[0].slices.grain
     held = tables.contents(i.table, time=by, grain=grain, snapshot_id=None)
-    is_same = held.of(i.slices).digest == i.content
-    return "" if is_same else "files that it reads were added, removed or rewritten"
+    if held.of(i.slices).digest == i.content:
+        return ""
+    is_by_rows = held.told is Told.UPDATES
+    return f"{'rows' if is_by_rows else 'files'} that it reads were added, removed or rewritten"
 
 
 def _changed_past(planned: PlannedInput, i: Input, tables: Tables) -> str:

@@ -12,6 +12,7 @@ from retcon.core.models import Input, Model
 from retcon.core.projects import Project
 from retcon.core.slices import WHOLE
 from retcon.core.tables import TableFacts
+from retcon.core.updates import mark_value, marked_moment
 from retcon.core.watermarks import Advance, Mark, Watermark
 from retcon.errors import BadArguments, Refused
 from retcon.flow.ports import Ledger, Tables
@@ -94,6 +95,17 @@ class Watermarks:
         facts = self._tables.facts(mark.table)
         if to is None or facts is None:
             return mark
+        source = self._project.settings.foreign.get(mark.table)
+        known = None if source is None else marked_moment(mark.value, source.updated or "")
+        if source is not None and source.updated is not None and known is not None:
+            if after(to) > known:
+                raise _only_forward(mark)
+            return replace(mark, value=mark_value(source.updated, after(to)))
+        if self._tables.was_set_back(mark.table, mark.snapshot_id):
+            raise Refused(
+                f"{mark.table} was set back: what changed since a day doesn't tell what was lost",
+                next="leave out --to: everything is compared then",
+            )
         if not facts.uuid:
             raise Refused(
                 f"{mark.table} keeps no history of its changes: it can't be set back to a moment",
@@ -112,8 +124,12 @@ def _snapshot_at(facts: TableFacts, mark: Mark, to: Edge) -> int:
         )
     line = [snapshot_id for _, snapshot_id in facts.history]
     if mark.snapshot_id in line and line.index(then) > line.index(mark.snapshot_id):
-        raise Refused(
-            f"the watermark of {facts.name} is before that: only loads move it forward",
-            next=f"`retcon load {mark.model}` consumes what came since",
-        )
+        raise _only_forward(mark)
     return then
+
+
+def _only_forward(mark: Mark) -> Refused:
+    return Refused(
+        f"the watermark of {mark.table} is before that: only loads move it forward",
+        next=f"`retcon load {mark.model}` consumes what came since",
+    )

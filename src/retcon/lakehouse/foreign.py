@@ -1,10 +1,10 @@
-"""Sources that aren't Iceberg: what a listing of their files tells, without a JVM."""
+"""Sources that aren't Iceberg: what a listing of their files tells, without a JVM, and what their rows do."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from datetime import date, timedelta
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import date, datetime, timedelta
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -12,11 +12,16 @@ from retcon.core.adoption import Survey
 from retcon.core.intervals import midnight
 from retcon.core.projects import Source
 from retcon.core.promises import DELTA, JDBC
-from retcon.core.slices import Cut, Grain, SliceSet
+from retcon.core.slices import WHOLE, Cut, Grain, SliceSet
 from retcon.core.tables import Changed, Column, TableContents, TableFacts, TableFile, Told
+from retcon.core.updates import SliceRows, Updates, Wanted
 from retcon.errors import Fault, Refused
+from retcon.lakehouse.foreign_rows import LookedAt, SourceRows
 from retcon.lakehouse.metadata import IcebergMetadata
 from retcon.lakehouse.spans import NO_SLICE
+
+LookAtRows = Callable[[Source, int | None, Wanted], tuple[SliceRows, ...]]
+"""Reads a source at a version; starts Spark."""
 
 _NULL_FOLDER = "__HIVE_DEFAULT_PARTITION__"
 
@@ -24,9 +29,13 @@ _NULL_FOLDER = "__HIVE_DEFAULT_PARTITION__"
 class SourceTables:
     """The tables of the catalog, and beside them the declared sources that aren't in it."""
 
-    def __init__(self, catalog: IcebergMetadata, sources: Mapping[str, Source]) -> None:
+    def __init__(self, catalog: IcebergMetadata, sources: Mapping[str, Source], look: LookAtRows) -> None:
         self._catalog = catalog
         self._sources = sources
+        self._look = look
+        self._rows: dict[tuple[str, str | None, Cut, int | None], SourceRows] = {}
+        """What was seen of them in this turn: what a run records as consumed was seen before it read."""
+        self.was_set_back = catalog.was_set_back
         self.commits = catalog.commits
         self.commits_after = catalog.commits_after
         self.aftermath = catalog.aftermath
@@ -76,6 +85,8 @@ class SourceTables:
         source = self._sources.get(name)
         if source is None:
             return self._catalog.contents(name, time=time, grain=grain, snapshot_id=snapshot_id)
+        if source.updated is not None:
+            return LookedAt(grain=grain, rows=self._rows_of(source, time, grain, snapshot_id))
         if source.local_path is None or source.format == JDBC:
             return TableContents(grain=grain, told=Told.NOTHING)
         if source.format == DELTA:
@@ -83,6 +94,31 @@ class SourceTables:
             return TableContents(grain=grain, files=(version,), told=Told.NOTHING)
         files = tuple(_table_file(path, stat, time, grain) for path, stat in _listed(source))
         return TableContents(grain=grain, files=files, told=Told.FILES)
+
+    def updates(
+        self,
+        name: str,
+        *,
+        time: str | None,
+        grain: Cut,
+        snapshot_id: int | None,
+        since: datetime | None,
+        until: datetime,
+    ) -> Updates:
+        """What was updated of a source since a moment; None: everything is looked at."""
+        return self._rows_of(self._sources[name], time, grain, snapshot_id).updates(since, until)
+
+    def look_again(self) -> None:
+        """Forget what was seen of rows."""
+        self._rows.clear()
+
+    def _rows_of(self, source: Source, time: str | None, grain: Cut, version: int | None) -> SourceRows:
+        pinned = version if source.format == DELTA else None
+        cut = grain if time is not None else WHOLE
+        key = (source.name, time, cut, pinned)
+        if key not in self._rows:
+            self._rows[key] = SourceRows(lambda wanted: self._look(source, pinned, wanted), time, cut)
+        return self._rows[key]
 
     def buckets_of(self, name: str, column: str, number: int, texts: Sequence[str]) -> frozenset[int] | None:
         """The buckets of these values, as text, in a table of the catalog."""

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from retcon.core.projects import Source
 from retcon.core.promises import DELTA, JDBC
 from retcon.core.queries import quoted
-from retcon.errors import Fault, Refused
+from retcon.errors import Fault, Refused, RetconError
 from retcon.lakehouse.sessions import first_line
 
 MARK = "retcon"
@@ -43,19 +43,22 @@ def read_foreign(spark: SparkSession, source: Source, version: int | None, mark:
         # Said outright, since a cluster's default file system may be another one.
         frame = reader.load(local_uri(source.local_path) if source.local_path is not None else source.path)
         return _tagged(frame, mark) if source.format == DELTA else frame
-    except (AnalysisException, ParseException) as error:
-        raise Refused(
-            f"{source.name} ({source.format}) can't be read: {_without_secrets(error, source)}",
-            state="nothing was staged; production is untouched",
-            next=f"correct `sources.{source.name}` in retcon.yaml",
-        ) from None
     except (PySparkException, Py4JJavaError) as error:
-        raise Fault(
-            f"{source.name} ({source.format}) can't be read: {_without_secrets(error, source)}",
-            state="nothing was staged; production is untouched",
-            next=f"is it there and does it answer? check `sources.{source.name}` in retcon.yaml, then apply again",
-            retryable=True,
-        ) from None
+        raise unreadable(error, source) from None
+
+
+def unreadable(error: PySparkException | Py4JJavaError, source: Source) -> RetconError:
+    """Why a source can't be read, without the secrets that Spark's own words may hold."""
+    said = f"{source.name} ({source.format}) can't be read: {_without_secrets(error, source)}"
+    state = "nothing was staged; production is untouched"
+    if isinstance(error, AnalysisException | ParseException):
+        return Refused(said, state=state, next=f"correct `sources.{source.name}` in retcon.yaml")
+    return Fault(
+        said,
+        state=state,
+        next=f"is it there and does it answer? check `sources.{source.name}` in retcon.yaml, then try again",
+        retryable=True,
+    )
 
 
 def local_uri(path: str) -> str:

@@ -9,7 +9,7 @@ from pyiceberg.manifest import ManifestEntry, ManifestEntryStatus
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
 
-from retcon.core.conflicts import REWRITE, Commit
+from retcon.core.conflicts import REWRITE, Commit, RowsMoved
 from retcon.core.runs import StagedSlice
 from retcon.core.slices import Cut, SliceSet
 from retcon.core.tables import Changed, TableFile
@@ -84,7 +84,23 @@ def commit_of(table: Table, snapshot: Snapshot, spans: Spans) -> Commit:
         run=run_of(snapshot),
         added=_changed(added, cut),
         removed=_changed(removed, cut),
+        at=EPOCH + timedelta(milliseconds=snapshot.timestamp_ms),
+        rows=_rows(added, removed),
     )
+
+
+def _rows(added: list[TableFile], removed: list[TableFile]) -> dict[int, RowsMoved]:
+    found: dict[int, RowsMoved] = {}
+    for file, is_addition in (*((file, True) for file in added), *((file, False) for file in removed)):
+        is_known = len(file.slices) == 1 and not file.is_delete
+        for ordinal in file.slices:
+            so_far = found.get(ordinal, RowsMoved())
+            found[ordinal] = RowsMoved(
+                added=so_far.added + file.rows * is_addition,
+                removed=so_far.removed + file.rows * (not is_addition),
+                is_known=so_far.is_known and is_known,
+            )
+    return found
 
 
 def _changed(files: list[TableFile], cut: Cut) -> Changed:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from decimal import Decimal, InvalidOperation
 from functools import reduce
@@ -24,7 +23,7 @@ from retcon.core.jobs import Job, KeyedRows, MeasureRequest, Read
 from retcon.core.measures import FullRefresh, SliceMeasure, TableMeasures
 from retcon.core.queries import quoted
 from retcon.core.slices import Slice, SliceSet
-from retcon.errors import Fault, Refused
+from retcon.errors import Refused
 from retcon.lakehouse.checksums import (
     checksum_sums,
     checksum_text,
@@ -36,7 +35,7 @@ from retcon.lakehouse.differences import differing_rows
 from retcon.lakehouse.predicates import slice_at, slice_key, slice_predicate
 from retcon.lakehouse.python_models import worker_error
 from retcon.lakehouse.scoped_reads import ScopedReads, fitted, type_of
-from retcon.lakehouse.sessions import first_line
+from retcon.lakehouse.sessions import first_line, root_cause
 from retcon.lakehouse.staging import computed_by, slices_of, wave_of
 
 _SIDE, _SLICE, _HASH, _WHOLE = "__retcon_side", "__retcon_slice", "__retcon_hash", "__retcon_whole"
@@ -96,15 +95,12 @@ class Measuring:
         try:
             return self._outcome(computed_by(self._reads, job), job, metrics).slices
         except (PySparkException, Py4JJavaError) as error:
-            raise Refused(f"{job.model.path}: {job.slices.text} can't be computed: {self._reason(error)}") from error
+            reason = worker_error(self._reads.code, str(error)) or root_cause(error)
+            raise Refused(f"{job.model.path}: {job.slices.text} can't be computed: {reason}") from error
 
     def full_refresh(self, job: Job, metrics: tuple[Metric, ...]) -> FullRefresh:
         """What a job that reads everything gives, in its slices and in all. All of it is computed, as if written."""
-        with self._computed_whole(job):
-            return self._outcome(self._reads.compute(job), job, metrics)
-
-    def _reason(self, error: Exception) -> str:
-        return (worker_error(self._reads.code, str(error)) or str(error).splitlines()[0])[:300]
+        return self._outcome(self._reads.compute(job), job, metrics)
 
     def _outcome(self, rows: DataFrame, job: Job, metrics: tuple[Metric, ...]) -> FullRefresh:
         fields = _hashed_fields(rows, job.model.volatile)
@@ -186,20 +182,8 @@ class Measuring:
     def differing(self, job: Job, request: MeasureRequest) -> Mapping[Slice, int]:
         """By slice of the job, how many rows of what it computes aren't what was staged; those without any left out."""
         staged = self._reads.frame(_table_read(request, request.staged, job.slices))
-        with self._computed_whole(job):
-            computed = self._reads.compute(job)
-            return _differing(fitted(computed.filter(wave_of(computed, job)), staged), staged, request)
-
-    @contextmanager
-    def _computed_whole(self, job: Job) -> Iterator[None]:
-        try:
-            yield
-        except (PySparkException, Py4JJavaError) as error:
-            raise Fault(
-                f"{job.model.path} can't be computed whole: {self._reason(error)}",
-                state="what was staged is kept; production is untouched",
-                next="the whole error is in .retcon/logs/spark.log; `retcon migrate` again goes on with its run",
-            ) from error
+        computed = self._reads.compute(job)
+        return _differing(fitted(computed.filter(wave_of(computed, job)), staged), staged, request)
 
 
 def _differing(computed: DataFrame, staged: DataFrame, request: MeasureRequest) -> dict[Slice, int]:

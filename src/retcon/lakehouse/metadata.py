@@ -239,6 +239,16 @@ class IcebergMetadata:
             found.append(commit_text(snapshot.snapshot_id, operation_of(snapshot), run_of(snapshot)))
         return found
 
+    def was_set_back(self, name: str, snapshot_id: int | None) -> bool:
+        """Did main go back to before this snapshot? One that is gone tells nothing; nor does a table made anew."""
+        table = self._load(name)
+        current = table.metadata.current_snapshot_id if table is not None else None
+        if table is None or current is None or snapshot_id is None:
+            return False
+        line = {each.snapshot_id for each in back_to(table, current, None) if each is not None}
+        behind = (each.snapshot_id for each in back_to(table, snapshot_id, None) if each is not None)
+        return snapshot_id not in line and any(each in line for each in behind)
+
     def main_line(self, name: str) -> MainLine | None:
         """Main's snapshot and those that it stands on."""
         table = self._load(name)

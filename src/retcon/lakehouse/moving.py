@@ -13,7 +13,7 @@ from retcon.errors import Refused
 from retcon.lakehouse.predicates import slice_at, slice_key
 from retcon.lakehouse.python_models import worker_error
 from retcon.lakehouse.scoped_reads import ScopedReads, fitted, type_of
-from retcon.lakehouse.sessions import first_line
+from retcon.lakehouse.sessions import root_cause
 from retcon.lakehouse.staging import computed_by
 
 _SLICE = "__retcon_slice"
@@ -35,20 +35,10 @@ class Moving:
             held = rows.select(F.expr(slice).alias(_SLICE), *map(quoted, key))
             found = held.join(computed.select(*map(quoted, key)), key, "left_semi").select(_SLICE).distinct().collect()
         except (PySparkException, Py4JJavaError) as error:
-            reason = worker_error(self._reads.code, str(error)) or _root(error)
+            reason = worker_error(self._reads.code, str(error)) or root_cause(error)
             raise Refused(
                 f"{job.model.path}: the keys of {job.slices.text} can't be computed: {reason}",
                 state="no plan was written",
                 next="mend the model, then plan again; `retcon render` shows what runs",
             ) from error
         return SliceSet.of(cut, (slice_at(cut, row[_SLICE]).ordinal for row in found))
-
-
-def _root(error: PySparkException | Py4JJavaError) -> str:
-    """What went wrong first: Java wraps it where a part of the comparison ran in a thread of its own."""
-    if isinstance(error, PySparkException):
-        return first_line(error)
-    cause = error.java_exception
-    while cause.getCause() is not None:
-        cause = cause.getCause()
-    return first_line(RuntimeError(str(cause.getMessage())))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import date
+from datetime import date, datetime
 
 from retcon.core.queries import quoted
 from retcon.core.slices import Buckets, Cut, Grain, Slice, SliceSet, Whole
@@ -107,14 +107,19 @@ def balanced(operator: str, terms: Sequence[str]) -> str:
 
 
 def _literal(grain: Grain, ordinal: int, type: str) -> str:
+    return moment_literal(grain.start(ordinal), type)
+
+
+def moment_literal(moment: datetime, type: str) -> str:
+    """A moment as SQL has it, in the type of the column that it is compared with."""
     # isoformat, since strftime writes years before 1000 with fewer digits, and Spark refuses those.
-    start = grain.start(ordinal).replace(tzinfo=None)
+    plain = moment.replace(tzinfo=None)
     match type:
         case "date":
-            return f"DATE '{start.date().isoformat()}'"
+            return f"DATE '{plain.date().isoformat()}'"
         case "timestamp":
-            return f"TIMESTAMP '{start.isoformat(sep=' ')} UTC'"
+            return f"TIMESTAMP '{plain.isoformat(sep=' ')} UTC'"
         case "timestamp_ntz":
-            return f"TIMESTAMP_NTZ '{start.isoformat(sep=' ')}'"
+            return f"TIMESTAMP_NTZ '{plain.isoformat(sep=' ')}'"
         case _:
             raise ValueError(f"a time column is a date or a timestamp, not {type}")

@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from retcon.core.projects import Catalog, Settings
@@ -219,3 +221,13 @@ def first_line(error: BaseException) -> str:
     """What an error of Spark or Java says, without its stack."""
     text = str(error).strip() or type(error).__name__
     return text.splitlines()[0][:400]
+
+
+def root_cause(error: PySparkException | Py4JJavaError) -> str:
+    """What went wrong first: Java wraps it where it ran in a thread, or behind a catalog."""
+    if isinstance(error, PySparkException):
+        return first_line(error)
+    cause = error.java_exception
+    while cause.getCause() is not None:
+        cause = cause.getCause()
+    return f"{cause.getClass().getSimpleName()}: {first_line(RuntimeError(str(cause.getMessage())))}"

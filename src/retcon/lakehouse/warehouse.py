@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import cache
+from collections.abc import Callable, Mapping
+from functools import cache, wraps
+from typing import ParamSpec, TypeVar
 
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from retcon.core.projects import Catalog, Source
+from retcon.errors import Fault
 from retcon.lakehouse.measuring import Measuring
 from retcon.lakehouse.moving import Moving
 from retcon.lakehouse.publishing import Publishing
 from retcon.lakehouse.python_models import ProjectCode
 from retcon.lakehouse.scoped_reads import ScopedReads
-from retcon.lakehouse.sessions import grouped_session
+from retcon.lakehouse.sessions import grouped_session, root_cause
 from retcon.lakehouse.staging import Staging
 from retcon.lakehouse.windows import Windows
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 class SparkWarehouse:
@@ -32,26 +39,44 @@ class SparkWarehouse:
         staging = Staging(spark, catalog, reads, by_partition)
         measuring = Measuring(reads, by_partition)
         publishing = Publishing(spark, staging, by_catalog=settings.is_rest)
-        self.output = staging.output
-        self.make_table = staging.make_table
-        self.change_columns = staging.change_columns
-        self.open_branch = staging.open_branch
-        self.stage = staging.stage
-        self.windows = windows.windows
-        self.homes = Moving(reads).homes
-        self.measure = measuring.measure
-        self.outcome = measuring.outcome
-        self.full_refresh = measuring.full_refresh
-        self.differing = measuring.differing
-        self.duplicates = measuring.duplicates
-        self.others_changed = measuring.others_changed
-        self.differs_alone = measuring.differs_alone
-        self.carry_over = publishing.carry_over
-        self.prepare_publish = publishing.prepare_publish
-        self.prepare_rollback = publishing.prepare_rollback
-        self.copy = staging.copy
-        self.unlike = measuring.unlike
+        self.output = _told(staging.output)
+        self.make_table = _told(staging.make_table)
+        self.change_columns = _told(staging.change_columns)
+        self.open_branch = _told(staging.open_branch)
+        self.stage = staging.stage  # tells its failures itself: waves are tried again
+        self.windows = _told(windows.windows)
+        self.homes = _told(Moving(reads).homes)
+        self.measure = _told(measuring.measure)
+        self.outcome = _told(measuring.outcome)
+        self.full_refresh = _told(measuring.full_refresh)
+        self.differing = _told(measuring.differing)
+        self.duplicates = _told(measuring.duplicates)
+        self.others_changed = _told(measuring.others_changed)
+        self.differs_alone = _told(measuring.differs_alone)
+        self.carry_over = _told(publishing.carry_over)
+        self.prepare_publish = _told(publishing.prepare_publish)
+        self.prepare_rollback = _told(publishing.prepare_rollback)
+        self.copy = _told(staging.copy)
+        self.unlike = _told(measuring.unlike)
 
     def interrupt(self) -> None:
         """Stop what Spark is doing; what was committed stays."""
         self._spark.sparkContext.cancelAllJobs()
+
+
+def _told(work: Callable[P, T]) -> Callable[P, T]:
+    """The same, with failures of Spark, Java and the catalog behind them as faults that say what to do."""
+
+    @wraps(work)
+    def guarded(*args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            return work(*args, **kwargs)
+        except (PySparkException, Py4JJavaError) as error:
+            raise Fault(
+                f"Spark failed: {root_cause(error)}",
+                state="what was staged is kept; nothing was published or rolled back by this step",
+                next="the same command again goes on from there",
+                retryable=True,
+            ) from error
+
+    return guarded

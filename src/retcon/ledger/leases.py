@@ -12,7 +12,7 @@ from retcon.ledger.schema import LEASES
 def standing(connection: Connection, run_id: str) -> Lease | None:
     """The lease on a run, unless it has run out."""
     row = _row(connection, run_id)
-    left = row.until - _now(connection) if row is not None else 0.0
+    left = row.until - now_of(connection) if row is not None else 0.0
     if row is None or left <= 0:
         return None
     asked = None if row.asked_by is None else StopRequest(who=row.asked_by, why=row.asked_why or "")
@@ -29,7 +29,7 @@ def take(connection: Connection, run_id: str, driver: Driver, *, seconds: float)
         "host": driver.host,
         "pid": driver.pid,
         "began": driver.began,
-        "until": _now(connection) + seconds,
+        "until": now_of(connection) + seconds,
         "asked_by": None,
         "asked_why": None,
     }
@@ -43,7 +43,7 @@ def take(connection: Connection, run_id: str, driver: Driver, *, seconds: float)
 def extend(connection: Connection, run_id: str, token: int, *, seconds: float) -> bool:
     """Let the lease with this token end so many seconds from now; False where another one was taken since."""
     held = update(LEASES).where(LEASES.c.run_id == run_id, LEASES.c.token == token)
-    return connection.execute(held.values(until=_now(connection) + seconds)).rowcount == 1
+    return connection.execute(held.values(until=now_of(connection) + seconds)).rowcount == 1
 
 
 def ask(connection: Connection, run_id: str, token: int, request: StopRequest) -> bool:
@@ -71,7 +71,8 @@ def _driver(row: Row) -> Driver:  # type: ignore[type-arg]
     return Driver(who=row.who, host=row.host, pid=row.pid, began=row.began)
 
 
-def _now(connection: Connection) -> float:
+def now_of(connection: Connection) -> float:
+    """Seconds since 1970, by the database's own clock."""
     if connection.dialect.name == "sqlite":
         return float(connection.scalar(select((func.julianday("now") - 2440587.5) * 86400.0)) or 0)
     return float(connection.scalar(select(func.extract("epoch", literal_column("clock_timestamp()")))) or 0)

@@ -271,7 +271,10 @@ def _project_inputs(connection: Connection, run: str, event: InputsJudged) -> No
 
 def _replace_verdicts(connection: Connection, run: str, verdicts: Sequence[Verdict]) -> None:
     connection.execute(delete(VERDICTS).where(VERDICTS.c.run_id == run))
-    rows = ({"run_id": run, "number": number, **asdict(verdict)} for number, verdict in enumerate(verdicts))
+    rows = (
+        {"run_id": run, "number": number, **asdict(verdict), "warns": int(verdict.warns)}
+        for number, verdict in enumerate(verdicts)
+    )
     _insert_all(connection, VERDICTS, rows)
 
 

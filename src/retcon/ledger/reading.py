@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Row, Select, exists, func, or_, select
+from sqlalchemy import Connection, Row, Select, exists, func, or_, select, true
 
 from retcon.core.adoption import Adoption
 from retcon.core.chains import RecordedEvent
 from retcon.core.gates import Finding, Verdict
-from retcon.core.plans import from_document
+from retcon.core.plans import codes_in, from_document
 from retcon.core.runs import (
     Consumed,
     PublishedSlice,
@@ -125,6 +125,7 @@ def verdicts(connection: Connection, run_id: str) -> list[RecordedVerdict]:
                 kind=row.kind,
                 summary=row.summary,
                 findings=tuple(Finding(**finding) for finding in row.findings),
+                warns=bool(row.warns),
             ),
             override=row.override,
         )
@@ -185,7 +186,7 @@ def unmeasured_slices(connection: Connection, model: str) -> tuple[str, ...]:
     return tuple(row.slice for row in connection.execute(_newest_slices(model)) if row.checksum is None)
 
 
-def _newest_slices(model: str, *, written: bool = True) -> Select[Any]:
+def _newest_slices(model: str, *, written: bool = True, before: int | None = None) -> Select[Any]:
     """Per slice, the newest publish that stands: that wrote it, or that found it to be as it came out."""
     newness = func.row_number().over(partition_by=SLICES.c.slice, order_by=RUNS.c.publish_order.desc())
     standing = (
@@ -200,6 +201,7 @@ def _newest_slices(model: str, *, written: bool = True) -> Select[Any]:
         .join(RUNS, RUNS.c.id == SLICES.c.run_id)
         .where(SLICES.c.model == model, RUNS.c.state == RunState.PUBLISHED)
         .where(SLICES.c.state.not_in(_UNWRITTEN if written else _UNWRITTEN[1:]))
+        .where(RUNS.c.publish_order < before if before is not None else true())
         .subquery()
     )
     return select(standing).where(standing.c.newness == 1).order_by(standing.c.slice)
@@ -207,7 +209,17 @@ def _newest_slices(model: str, *, written: bool = True) -> Select[Any]:
 
 def standing_consumption(connection: Connection, model: str) -> dict[str, dict[str, Consumed]]:
     """Per slice of a model, what its newest publish that stands was computed from, by input."""
-    newest = _newest_slices(model, written=False).subquery()
+    return _consumption_of(connection, model, _newest_slices(model, written=False))
+
+
+def consumption_before(connection: Connection, run_id: str, model: str) -> dict[str, dict[str, Consumed]]:
+    """The same as it was when this run was published; as it is, where that wasn't."""
+    before = connection.scalar(select(RUNS.c.publish_order).where(RUNS.c.id == run_id))
+    return _consumption_of(connection, model, _newest_slices(model, written=False, before=before))
+
+
+def _consumption_of(connection: Connection, model: str, slices: Select[Any]) -> dict[str, dict[str, Consumed]]:
+    newest = slices.subquery()
     query = select(CONSUMPTION).join(
         newest, (CONSUMPTION.c.run_id == newest.c.run_id) & (CONSUMPTION.c.slice == newest.c.slice)
     )
@@ -220,6 +232,15 @@ def standing_consumption(connection: Connection, model: str) -> dict[str, dict[s
 def standing_runs(connection: Connection, model: str) -> dict[str, str]:
     """Per slice of a model, the run of its newest publish that stands."""
     return {row.slice: row.run_id for row in connection.execute(_newest_slices(model, written=False))}
+
+
+def standing_code(connection: Connection, model: str) -> dict[str, str]:
+    """Per slice of a model, the fingerprints of code and settings by which its newest publish that stands made it."""
+    made = standing_runs(connection, model)
+    newest = _newest_slices(model, written=False).subquery()
+    plans = connection.execute(select(RUNS.c.id, RUNS.c.plan).where(RUNS.c.id.in_(select(newest.c.run_id)))).all()
+    codes = {row.id: codes_in(row.plan).get(model, "") for row in plans}
+    return {slice: codes[run_id] for slice, run_id in made.items()}
 
 
 def published_snapshots(connection: Connection, model: str) -> dict[str, int]:

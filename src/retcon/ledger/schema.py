@@ -22,7 +22,7 @@ from sqlalchemy import (
 from retcon.errors import Refused
 from retcon.ledger.columns import COUNTER, Document, Moment, Words
 
-REVISIONS = ("0001", "0002", "0003", "0004", "0005", "0006", "0007")
+REVISIONS = ("0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008", "0009")
 """Every revision that this version can bring up to date, oldest first; `migrations/` holds one file for each."""
 
 VERSION_TABLE = "retcon_alembic_version"
@@ -108,6 +108,8 @@ VERDICTS = Table(
     Column("summary", Words, nullable=False),
     Column("findings", Document, nullable=False),
     Column("override", Words),
+    # 1: what it objects to holds nothing up.
+    Column("warns", Integer, nullable=False, server_default="0"),
 )
 
 EVENTS = Table(
@@ -201,6 +203,36 @@ EXCEPTIONS = Table(
     Column("decided", Moment),
     Column("reason", Words),
     Index("retcon_exceptions_model_slice", "model", "slice"),
+)
+
+SCHEDULES = Table(
+    "retcon_schedules",
+    METADATA,
+    Column("model", Words, primary_key=True),
+    Column("kind", Words, primary_key=True),
+    Column("done", Moment),
+    Column("ended", Moment),
+    Column("trouble", Words, nullable=False),
+    # The time that a process is at, or was at last, and by which claim; none: nobody is.
+    Column("due", Moment),
+    Column("claim", Words),
+    Column("who", Words),
+    Column("host", Words),
+    Column("pid", Integer),
+    Column("began", Words),
+    # Seconds since 1970 by the database's own clock.
+    Column("until", Double),
+)
+
+DELIVERIES = Table(
+    "retcon_deliveries",
+    METADATA,
+    Column("hook", Words, primary_key=True),
+    Column("movement", BigInteger, ForeignKey("retcon_watermarks.entry"), primary_key=True, autoincrement=False),
+    Column("tries", Integer, nullable=False),
+    Column("tried", Moment),
+    Column("delivered", Moment),
+    Column("error", Words),
 )
 
 _VERSION = table(VERSION_TABLE, column("version_num"))

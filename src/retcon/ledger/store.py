@@ -15,6 +15,7 @@ from sqlalchemy.exc import DBAPIError
 from retcon.core.adoption import Adoption
 from retcon.core.chains import RecordedEvent
 from retcon.core.exceptions import Decision, LateChange, LateEntry
+from retcon.core.hooks import Delivery
 from retcon.core.intents import Intent
 from retcon.core.leases import Driver, Lease, StopRequest
 from retcon.core.overlaps import InTheWay, require_nobody_in_the_way
@@ -35,11 +36,13 @@ from retcon.core.runs import (
     RunOpened,
     Tally,
 )
+from retcon.core.schedules import Kind, Turn
 from retcon.core.watermarks import Advance, Watermark
 from retcon.errors import Refused
 from retcon.fault_points import FaultPoint
-from retcon.ledger import chain, exceptions, leases, outbox, overlapping, reading, watermarks
+from retcon.ledger import chain, deliveries, exceptions, leases, outbox, overlapping, reading, schedules, watermarks
 from retcon.ledger.chain import Link
+from retcon.ledger.deliveries import Hooks
 from retcon.ledger.engines import database_file, engine_for, make_file, writing
 from retcon.ledger.faults import fault_of, faults
 from retcon.ledger.pointers import swap_pointers
@@ -52,6 +55,8 @@ _NOTHING_RECORDED = "nothing was recorded, every table is as it was"
 _UNKNOWN_OUTCOME = "the database didn't say whether it took the last step; its record decides"
 _MIGRATED, _ADOPTED, _LEASED = FaultPoint("ledger migrated"), FaultPoint("adoption recorded"), FaultPoint("lease taken")
 _MOVED, _DECIDED = FaultPoint("watermarks moved"), FaultPoint("exceptions decided")
+_CLAIMED, _ENDED = FaultPoint("schedules claimed"), FaultPoint("end of schedules recorded")
+_DELIVERED = FaultPoint("delivery recorded")
 _INTENDED, _WITHDRAWN = FaultPoint("intent recorded"), FaultPoint("intent withdrawn")
 _SWAPPED = FaultPoint("pointers swapped, COMMIT not sent")
 _RECORDED = {kind: FaultPoint(f"{kind.__name__} recorded") for kind in get_args(Event)}
@@ -69,8 +74,11 @@ class _Written:
 class SqlLedger:
     """The ledger of one catalog. Reading one that isn't there finds nothing, and makes nothing."""
 
-    def __init__(self, uri: str, catalog_name: str, *, migrate: Callable[[Engine], None]) -> None:
+    def __init__(
+        self, uri: str, catalog_name: str, *, migrate: Callable[[Engine], None], hooks: Hooks | None = None
+    ) -> None:
         self._uri = uri
+        self._hooks = hooks or {}
         self._catalog_name = catalog_name
         self._migrate = migrate
 
@@ -149,6 +157,10 @@ class SqlLedger:
         """Per slice of a model, the run of its newest publish that stands."""
         return self._read(lambda connection: reading.standing_runs(connection, model), otherwise={})
 
+    def standing_code(self, model: str) -> dict[str, str]:
+        """Per slice of a model, the fingerprints of code and settings that made its newest publish that stands."""
+        return self._read(lambda connection: reading.standing_code(connection, model), otherwise={})
+
     def published_snapshots(self, model: str) -> dict[str, int]:
         """The snapshot that each publish of a model that stands made, oldest first."""
         return self._read(lambda connection: reading.published_snapshots(connection, model), otherwise={})
@@ -161,9 +173,29 @@ class SqlLedger:
         """How far loads have consumed each input, by model and input."""
         return self._read(watermarks.standing, otherwise={})
 
+    def watermark_moves(self, model: str) -> list[Watermark]:
+        """Where a model's watermarks have been, oldest first."""
+        return self._read(lambda connection: watermarks.moves(connection, model), otherwise=[])
+
+    def consumption_before(self, run_id: str, model: str) -> dict[str, dict[str, Consumed]]:
+        """Per slice of a model, what it was computed from when this run replaced it, or would."""
+        return self._read(lambda connection: reading.consumption_before(connection, run_id, model), otherwise={})
+
     def movements(self) -> Mapping[tuple[str, str], int]:
         """The newest movement of each watermark, by model and input: those of one that is unset count, too."""
         return self._read(watermarks.movements, otherwise={})
+
+    def turns(self) -> dict[tuple[str, Kind], Turn]:
+        """What is on record about schedules, by model and kind."""
+        return self._read(schedules.turns, otherwise={})
+
+    def undelivered(self) -> list[Delivery]:
+        """Movements that hooks weren't told of yet, oldest first."""
+        return self._read(deliveries.undelivered, otherwise=[])
+
+    def last_delivered(self) -> dict[str, datetime]:
+        """When each hook was told of a movement last."""
+        return self._read(deliveries.last_delivered, otherwise={})
 
     def in_the_way(self, plan: Plan) -> list[InTheWay]:
         """Runs under way that write slices of this plan, oldest first."""
@@ -249,8 +281,40 @@ class SqlLedger:
         """Set watermarks, or unset them, without a run; and note what they pass that is too old."""
         with _MOVED, faults(_NOTHING_RECORDED), writing(self._engine).begin() as connection:
             _require_ledger(connection)
-            watermarks.move(connection, advances, at=at, who=who, why=why, is_set=is_set)
+            moved = watermarks.move(connection, advances, at=at, who=who, why=why, is_set=is_set)
             exceptions.record(connection, late, at=at)
+            deliveries.put_after(connection, self._hooks, moved)
+
+    def record_delivery(self, delivery: Delivery, *, at: datetime, error: str | None) -> None:
+        """What came of telling a hook of a movement; without an error, it was taken."""
+        with _DELIVERED, faults(_NOTHING_RECORDED), writing(self._engine).begin() as connection:
+            deliveries.record(connection, delivery, at=at, error=error)
+
+    def claim_schedules(
+        self,
+        due: Mapping[tuple[str, Kind], datetime],
+        driver: Driver,
+        *,
+        claim: str,
+        over: Sequence[str] = (),
+        seconds: float,
+    ) -> list[tuple[str, Kind]]:
+        """Take these times of schedules; those that this process got: the others are done, or another process is at
+        them by a claim that isn't among those to be taken over.
+        """
+        with _CLAIMED, faults(_NOTHING_RECORDED), writing(self._engine).begin() as connection:
+            _require_ledger(connection)
+            return schedules.take(connection, due, driver, claim=claim, over=over, seconds=seconds)
+
+    def renew_claim(self, claim: str, *, seconds: float) -> bool:
+        """Let a claim end later; False where other processes have taken all of it over."""
+        with faults(_NOTHING_RECORDED), writing(self._engine).begin() as connection:
+            return schedules.extend(connection, claim, seconds=seconds)
+
+    def end_claim(self, claim: str, *, at: datetime, trouble: str = "") -> None:
+        """The times that were taken are done, unless there was trouble; then they are free again."""
+        with _ENDED, faults(_NOTHING_RECORDED), writing(self._engine).begin() as connection:
+            schedules.end(connection, claim, at=at, trouble=trouble)
 
     def open_run(self, plan: Plan, opened: RunOpened, *, at: datetime, who: str) -> Run:
         """The run of a plan: the one that is there, else a new one; refused where another one is in its way."""
@@ -363,7 +427,9 @@ class SqlLedger:
             overlapping.queue(connection)
             if reading.run(connection, plan.id) is None:
                 insert_lost_run(connection, plan, at=at, who=who)
-            return _written(connection, plan.id, event, fence, at=at, who=who)
+            written = _written(connection, plan.id, event, fence, at=at, who=who)
+            deliveries.put_of_run(connection, self._hooks, plan.id, at)
+            return written
 
         with _RECORDED[Rebuilt]:
             return self._write(rebuild_it)
@@ -383,6 +449,7 @@ class SqlLedger:
 
         def swap_and_record(connection: Connection) -> _Written:
             written = _written(connection, run_id, event, fence, at=at, who=who)
+            deliveries.put_of_run(connection, self._hooks, run_id, at)
             outbox.take_out(connection, run_id)
             # Last, so that other writers of these tables wait as short as can be.
             with _SWAPPED:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
+from typing import Any
 
 from sqlalchemy import Connection, Row, Select, func, insert, select
 
+from retcon.core.hooks import rollback_reason
 from retcon.core.runs import Run
 from retcon.core.watermarks import Advance, Mark, Watermark
 from retcon.ledger.schema import WATERMARKS
@@ -18,6 +20,12 @@ def standing(connection: Connection) -> dict[tuple[str, str], Watermark]:
     """By model and input; those that were unset aren't there."""
     rows = connection.execute(_newest()).all()
     return {(row.model, row.input): _watermark(row) for row in rows if row.is_set}
+
+
+def moves(connection: Connection, model: str) -> list[Watermark]:
+    """Every movement of a model's watermarks to some place, oldest first."""
+    rows = connection.execute(select(WATERMARKS).where(_C.model == model, _C.is_set == 1).order_by(_C.entry))
+    return [_watermark(row) for row in rows]
 
 
 def movements(connection: Connection) -> Mapping[tuple[str, str], int]:
@@ -44,24 +52,28 @@ def put_back(connection: Connection, run: Run, *, at: datetime, who: str) -> Non
             .limit(1)
         ).one_or_none()
         is_set = earlier is not None and bool(earlier.is_set)
-        mark = _mark(row if earlier is None else earlier)
-        _put(connection, mark, run.id, at=at, who=who, why=f"rollback of {run.id}", is_set=is_set)
+        mark = mark_of(row if earlier is None else earlier)
+        _put(connection, mark, run.id, at=at, who=who, why=rollback_reason(run.id), is_set=is_set)
 
 
 def move(
     connection: Connection, advances: Iterable[Advance], *, at: datetime, who: str, why: str, is_set: bool
-) -> None:
-    """Because somebody says so, or since there was nothing to publish; where something moved meanwhile, that stays."""
+) -> list[int]:
+    """Because somebody says so, or since there was nothing to publish; where something moved meanwhile, that stays.
+    Gives the movements that were made.
+    """
     newest = movements(connection)
-    for step in advances:
-        if newest.get((step.mark.model, step.mark.input), 0) == step.after:
-            _put(connection, step.mark, None, at=at, who=who, why=why, is_set=is_set)
+    return [
+        _put(connection, step.mark, None, at=at, who=who, why=why, is_set=is_set)
+        for step in advances
+        if newest.get((step.mark.model, step.mark.input), 0) == step.after
+    ]
 
 
 def _put(
     connection: Connection, mark: Mark, run: str | None, *, at: datetime, who: str, why: str, is_set: bool = True
-) -> None:
-    connection.execute(
+) -> int:
+    made = connection.execute(
         insert(WATERMARKS).values(
             model=mark.model,
             input=mark.input,
@@ -76,6 +88,7 @@ def _put(
             why=why,
         )
     )
+    return int(made.inserted_primary_key[0])  # type: ignore[index]  # an INSERT of one row always has it
 
 
 def _newest() -> Select[tuple[object, ...]]:
@@ -83,7 +96,8 @@ def _newest() -> Select[tuple[object, ...]]:
     return select(WATERMARKS).where(_C.entry.in_(last)).order_by(_C.model, _C.input)
 
 
-def _mark(row: Row[tuple[object, ...]]) -> Mark:
+def mark_of(row: Row[Any]) -> Mark:
+    """The mark of a movement."""
     return Mark(
         model=row.model,
         input=row.input,
@@ -95,4 +109,4 @@ def _mark(row: Row[tuple[object, ...]]) -> Mark:
 
 
 def _watermark(row: Row[tuple[object, ...]]) -> Watermark:
-    return Watermark(mark=_mark(row), entry=row.entry, run=row.run_id, who=row.who, at=row.at, why=row.why)
+    return Watermark(mark=mark_of(row), entry=row.entry, run=row.run_id, who=row.who, at=row.at, why=row.why)

@@ -12,6 +12,8 @@ from pydantic import AfterValidator, BeforeValidator, Field
 
 from retcon.core import gates
 from retcon.core.gates import Drift, Gate, Metric, NotNull, Rows, Unique
+from retcon.core.row_histories import LEAST, RowHistory
+from retcon.core.slices import Cut, Grain
 from retcon.core.suggestions import did_you_mean
 from retcon.project import names
 from retcon.project.quantities import share_of, unsigned_share_of
@@ -23,7 +25,12 @@ _ALWAYS_ON = frozenset({gates.SCHEMA, gates.OUTSIDE_SCOPE, gates.PARITY, gates.E
 
 
 def read_gates(
-    entries: Sequence[object], *, key: Sequence[str], problems: Problems, read_metric: Callable[[str], Metric]
+    entries: Sequence[object],
+    *,
+    key: Sequence[str],
+    every: Cut,
+    problems: Problems,
+    read_metric: Callable[[str], Metric],
 ) -> tuple[Gate, ...]:
     """The gates that the entries declare, each under a name of its own."""
     found: dict[str, Gate] = {}
@@ -41,7 +48,13 @@ def read_gates(
             unnamed[kind] += 1
         name = kind if unnamed[kind] < 2 else f"{kind}-{unnamed[kind]}"
         entry = _Entry(
-            body=body, name=name, key=tuple(key), problems=problems, place=(*place, kind), read_metric=read_metric
+            body=body,
+            name=name,
+            key=tuple(key),
+            problems=problems,
+            place=(*place, kind),
+            read_metric=read_metric,
+            is_by_time=isinstance(every, Grain),
         )
         gate = _READERS[kind](entry)
         if gate is not None and gate.name in found:
@@ -71,12 +84,24 @@ def _free_name(text: str) -> str:
 
 class _GateKeys(Shape):
     name: Annotated[str, AfterValidator(_free_name)] | None = None
+    warn: bool = False
+
+
+def _history(value: object) -> object:
+    """`history: 8` is short for `history: {slices: 8}`."""
+    return {"slices": value} if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+class _HistoryKeys(Shape):
+    slices: Annotated[int, Field(ge=LEAST)] = RowHistory.slices
+    deviations: Annotated[float, Field(gt=0, allow_inf_nan=False)] = RowHistory.deviations
 
 
 class _RowsKeys(_GateKeys):
     min: Annotated[int, Field(ge=0)] | None = None
     max: Annotated[int, Field(ge=0)] | None = None
     change: Annotated[Decimal, BeforeValidator(unsigned_share_of)] | None = None
+    history: Annotated[_HistoryKeys, BeforeValidator(_history)] | None = None
 
 
 class _ColumnsKeys(_GateKeys):
@@ -104,6 +129,7 @@ class _Entry:
     problems: Problems
     place: Place
     read_metric: Callable[[str], Metric]
+    is_by_time: bool
 
     def keys(self, shape: type[K]) -> K | None:
         return read_shape(shape, self.body, self.problems, self.place)
@@ -116,25 +142,34 @@ def _rows(entry: _Entry) -> Rows | None:
     keys = entry.keys(_RowsKeys)
     if keys is None:
         return None
-    if keys.min is None and keys.max is None and keys.change is None:
-        entry.object_to("needs `min`, `max` or `change`")
+    if keys.min is None and keys.max is None and keys.change is None and keys.history is None:
+        entry.object_to("needs `min`, `max`, `change` or `history`")
+    if keys.history is not None and not entry.is_by_time:
+        entry.object_to("has a `history`, but the model isn't cut by time", remedy="leave it out: use `change`")
     if keys.min is not None and keys.max is not None and keys.min > keys.max:
         entry.object_to(f"can't be met: at least {keys.min} and at most {keys.max} rows")
-    return Rows(name=keys.name or entry.name, min=keys.min, max=keys.max, change=keys.change)
+    return Rows(
+        name=keys.name or entry.name,
+        min=keys.min,
+        max=keys.max,
+        change=keys.change,
+        history=RowHistory(slices=keys.history.slices, deviations=keys.history.deviations) if keys.history else None,
+        warns=keys.warn,
+    )
 
 
 def _unique(entry: _Entry) -> Unique | None:
     named = _columns(entry)
-    return Unique(name=named[0], columns=named[1]) if named else None
+    return Unique(name=named.name or entry.name, columns=tuple(named.columns), warns=named.warn) if named else None
 
 
 def _not_null(entry: _Entry) -> NotNull | None:
     named = _columns(entry)
-    return NotNull(name=named[0], columns=named[1]) if named else None
+    return NotNull(name=named.name or entry.name, columns=tuple(named.columns), warns=named.warn) if named else None
 
 
-def _columns(entry: _Entry) -> tuple[str, tuple[str, ...]] | None:
-    """The gate's name and columns, from `key`, `[a, b]` or `{name: …, columns: key or [a, b]}`."""
+def _columns(entry: _Entry) -> _ColumnsKeys | None:
+    """The gate's keys, from `key`, `[a, b]` or `{name: …, columns: key or [a, b]}`."""
     body = entry.body if isinstance(entry.body, dict) else {"columns": entry.body}
     if body.get("columns") == "key":
         if not entry.key:
@@ -147,7 +182,7 @@ def _columns(entry: _Entry) -> tuple[str, tuple[str, ...]] | None:
     if not keys.columns:
         entry.object_to("must name at least one column")
         return None
-    return keys.name or entry.name, tuple(keys.columns)
+    return keys
 
 
 def _drift(entry: _Entry) -> Drift | None:
@@ -162,7 +197,8 @@ def _drift(entry: _Entry) -> Drift | None:
     low, high = (-keys.within, keys.within) if keys.within is not None else (keys.low, keys.high)
     if low is not None and high is not None and low > high:
         entry.object_to("can't be met: `from` is above `to`")
-    return Drift(name=keys.name or entry.name, metric=metric, low=low, high=high) if metric else None
+    name = keys.name or entry.name
+    return Drift(name=name, metric=metric, low=low, high=high, warns=keys.warn) if metric else None
 
 
 _READERS: dict[str, Callable[[_Entry], Gate | None]] = {

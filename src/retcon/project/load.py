@@ -11,6 +11,7 @@ from retcon.core.environments import clashes
 from retcon.core.graphs import Graph
 from retcon.core.models import Model
 from retcon.core.projects import Project, Settings
+from retcon.core.suggestions import did_you_mean
 from retcon.errors import Problem, ProjectInvalid, Refused
 from retcon.project.model_files import MODELS_FOLDER, KnownNames, SqlReader, model_name, read_model
 from retcon.project.python.functions import Functions, read_functions
@@ -58,6 +59,7 @@ def load_project(root: Path, environ: Mapping[str, str], reader: SqlReader | Non
     if settings is not None:
         problems += _clashing_environments(document, settings, paths, models)
         problems += _past_of_foreign_sources(settings, models)
+        problems += _hooks_of_nobody(document, settings, paths)
     if settings is None or problems:
         raise ProjectInvalid(tuple(dict.fromkeys(problems)))  # what two models import is told once
     return Project(settings=settings, graph=Graph.of(models))
@@ -144,6 +146,20 @@ def _past_of_foreign_sources(settings: Settings, models: Iterable[Model]) -> lis
         for model in models
         for i in model.inputs
         if i.at_slice_end and i.table in settings.foreign
+    ]
+
+
+def _hooks_of_nobody(document: YamlDocument, settings: Settings, models: Collection[str]) -> list[Problem]:
+    return [
+        Problem(
+            path=SETTINGS_FILE,
+            message=f"`watermark_hooks.{hook.name}.models` names `{name}`, which is no model of this project",
+            line=document.line_of(("watermark_hooks", hook.name, "models", position)),
+            remedy=did_you_mean(name, models) or "`retcon check` lists the models",
+        )
+        for hook in settings.hooks.values()
+        for position, name in enumerate(hook.models)
+        if name not in models
     ]
 
 

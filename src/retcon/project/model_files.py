@@ -204,7 +204,7 @@ def _model(header: _Header, file: _SqlFile | _PythonFile, known: KnownNames, rea
     if reader is None:
         return _outline(header, file, slicing, inputs)
     _check_slice_type(_outline(header, file, slicing, inputs), problems)
-    gates = read_gates(keys.gates, key=keys.key, problems=problems, read_metric=reader.read_metric)
+    gates = read_gates(keys.gates, key=keys.key, every=slicing.every, problems=problems, read_metric=reader.read_metric)
     _check_references(header, known)
     if len(inputs) < len(keys.inputs):
         return None  # the code can't be judged without them

@@ -14,8 +14,11 @@ from retcon.core.models import UNSLICED, Input, OnChange, Order, Reach, Replay, 
 from retcon.core.slices import Buckets, Cut, Grain, Whole
 from retcon.core.validity import Gaps, Validity
 from retcon.project import names
+from retcon.project.crons import cron_text
 from retcon.project.quantities import days_of, reach_of
 from retcon.project.shapes import Objection, Problems, Shape, TableName, Text, Texts, one_of, or_empty
+
+CronText = Annotated[Text, AfterValidator(cron_text)]
 
 _MOST_BUCKETS = 10_000
 _HOURS = {Grain.HOUR: 1, Grain.DAY: 24, Grain.WEEK: 7 * 24}
@@ -176,7 +179,7 @@ class ReplayKeys(Shape):
     wave: Annotated[int, Field(ge=1)] | None = None
     window: Annotated[int, BeforeValidator(days_of)] | None = None
     reprocess: Annotated[int, BeforeValidator(days_of)] = 0
-    deep: Text | None = None
+    deep: CronText | None = None
     sliceable: bool = False
 
     def replay(self) -> Replay:
@@ -206,7 +209,7 @@ class ModelKeys(Shape):
     consumers: Texts = Field(default_factory=list)
     allow_empty: bool = False
     retention: Annotated[int, BeforeValidator(days_of)] = 14
-    schedule: Text | None = None
+    schedule: CronText | None = None
     volatile: Texts = Field(default_factory=list)
     samples: bool = False
     deterministic: Annotated[str, BeforeValidator(_reason)] = ""

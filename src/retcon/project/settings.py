@@ -20,6 +20,7 @@ from retcon.core.suggestions import did_you_mean
 from retcon.errors import Refused
 from retcon.project import names
 from retcon.project.fingerprints import fingerprint
+from retcon.project.hook_entries import HookKeys, hook_of
 from retcon.project.quantities import bytes_of
 from retcon.project.shapes import (
     NotYet,
@@ -83,10 +84,15 @@ def _with_variables(value: object, at: Place, environ: Mapping[str, str], proble
         return [_with_variables(item, (*at, position), environ, problems) for position, item in enumerate(value)]
     if not isinstance(value, str) or "${" not in value:
         return value
+    if at[:1] == ("watermark_hooks",) and at[2:3] == ("headers",):
+        return value  # filled in when the hook is called: nothing else needs it
     is_option = at[:2] == ("spark", "conf") or (at[:1] == ("sources",) and at[2:3] == ("options",))
     if at[:1] in (("catalog",), ("ledger",), ("params",)) or is_option:
         return problems.taken(at, lambda: filled_in(value, environ)) or ""
-    allowed = "variables stand only in `catalog`, `ledger`, `spark.conf`, `params` and the `options` of sources"
+    allowed = (
+        "variables stand only in `catalog`, `ledger`, `spark.conf`, `params`, the `options` of sources and the "
+        "`headers` of hooks"
+    )
     problems.object_to(at, Objection("holds `${`, which isn't filled in here", remedy=allowed))
     return value
 
@@ -158,6 +164,7 @@ class _SettingsKeys(Shape):
     limits: _LimitsKeys = _LimitsKeys()
     sources: dict[TableName, Annotated[SourceKeys, BeforeValidator(or_empty)]] = Field(default_factory=dict)
     consumers: dict[Text, Annotated[_ConsumerKeys, BeforeValidator(or_empty)]] = Field(default_factory=dict)
+    watermark_hooks: dict[Annotated[str, AfterValidator(names.label)], HookKeys] = Field(default_factory=dict)
     environments: dict[Annotated[str, AfterValidator(names.label)], _EnvironmentKeys] = Field(default_factory=dict)
     ledger: _LedgerKeys | None = None
 
@@ -175,6 +182,11 @@ def _settings(keys: _SettingsKeys, document: YamlDocument, root: Path, problems:
         written = _as_written(document, "sources", name, "options")
         made = problems.taken(("sources", name), partial(source_of, name, source, root, written))
         sources |= {name: made} if made is not None else {}
+    hooks = {
+        name: found
+        for name, hook in keys.watermark_hooks.items()
+        if (found := problems.taken(("watermark_hooks", name), partial(hook_of, name, hook))) is not None
+    }
     return Settings(
         name=keys.name,
         root=str(root),
@@ -197,6 +209,7 @@ def _settings(keys: _SettingsKeys, document: YamlDocument, root: Path, problems:
             name: Consumer(name=name, owner=consumer.owner, kind=consumer.kind)
             for name, consumer in keys.consumers.items()
         },
+        hooks=hooks,
         environments={name: environment.prefix for name, environment in keys.environments.items()},
         ledger_uri=ledger,
         fingerprint=fingerprint(

@@ -3,13 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from datetime import datetime
 
 from rich.console import RenderableType
 from rich.text import Text
 
 from retcon.cli.figures import NONE, Zone, counted, slices
-from retcon.cli.views.parts import QUIET, STRONG, WARN, bullets, facts, name, prose, section, stack, table, title
-from retcon.cli.views.runs import same_view, totals_table
+from retcon.cli.views.parts import (
+    QUIET,
+    STRONG,
+    WARN,
+    bullets,
+    facts,
+    name,
+    number,
+    prose,
+    section,
+    stack,
+    table,
+    title,
+)
+from retcon.cli.views.runs import same_view, totals_table, warnings_section
 from retcon.cli.views.states import state_text
 from retcon.core.loads import Found, Reasons, Stale
 from retcon.flow.load import Due
@@ -20,27 +34,30 @@ from retcon.flow.watermarks import Standing
 def load_view(due: Due, reports: Sequence[RunReport], diffs: Sequence[DiffReport], zone: Zone) -> RenderableType:
     """What a load did."""
     if not reports:
-        return stack([_nothing(due), _notes(due)])
+        return stack([_nothing(due), _compared(due), _notes(due)])
     parts: list[RenderableType | None] = []
     for report, diff in zip(reports, diffs, strict=True):
         parts += [
             title("Load", Text(report.run.id, style=STRONG), state_text(report.run.state)),
+            warnings_section(report.verdicts),
             section("Change", totals_table(diff)),
             same_view(report.run),
         ]
     published = reports[-1].run.published
     when = Text(f"published {zone.named(published)}", style=QUIET) if published is not None else None
-    return stack([*parts, _notes(due), when])
+    return stack([*parts, _compared(due), _notes(due), when])
 
 
 def found_view(due: Due) -> RenderableType:
     """What a load would do."""
     if due.plan is None:
-        return stack([_nothing(due), _notes(due)])
+        return stack([_nothing(due), _compared(due), _notes(due)])
     rows = [(each.model, str(len(each.stale)), slices(each.stale), _why(each)) for each in due.found if each.stale]
     heads = (name("model"), name("slices"), prose("which"), prose("because of"))
     more = [f"{due.left:,} more slices in later publishes"] if due.left else []
-    return stack([section("To be loaded", table(heads, rows)), bullets(more) if more else None, _notes(due)])
+    return stack(
+        [section("To be loaded", table(heads, rows)), bullets(more) if more else None, _compared(due), _notes(due)]
+    )
 
 
 def stale_notes(stale: Sequence[Stale]) -> tuple[str, ...]:
@@ -112,7 +129,10 @@ def _place(standing: Standing) -> str:
     if standing.watermark is None:
         return "not set: the next load compares everything"
     mark = standing.watermark.mark
-    return f"snapshot {mark.snapshot_id}" if mark.uuid else "its files as they were"
+    if mark.uuid:
+        return f"snapshot {mark.snapshot_id}"
+    column, sign, moment = (mark.value or "").partition("=")
+    return f"{column} {datetime.fromisoformat(moment):%Y-%m-%d %H:%M:%S} UTC" if sign else "its files as they were"
 
 
 def _behind(standing: Standing, zone: Zone) -> str:
@@ -125,8 +145,25 @@ def _behind(standing: Standing, zone: Zone) -> str:
 
 
 def _nothing(due: Due) -> Text:
-    models = counted(len(due.found), "model")
+    fine = sum(not each.set_back for each in due.found)
+    if not fine:
+        return Text("nothing was loaded")
+    models = counted(fine, "model")
     return Text(f"nothing to load: {models} up to date with what they read")
+
+
+def _compared(due: Due) -> RenderableType | None:
+    """Of models whose whole history was compared: what isn't what was consumed, input by input."""
+    deep = [(each, each.compared) for each in due.found if each.compared is not None]
+    if not deep:
+        return None
+    rows: list[tuple[str, str, str, str]] = []
+    for each, compared in deep:
+        rows += [(each.model, table_name, str(len(hit)), slices(hit)) for table_name, hit in each.differs.items()]
+        if not each.differs:
+            rows.append((each.model, NONE, "0", f"{counted(len(compared), 'slice')} compared, none differs"))
+    heads = (name("model"), name("input"), number("differ"), prose("slices"))
+    return section("Compared with what was consumed", table(heads, rows))
 
 
 def _why(found: Found) -> str:
@@ -134,8 +171,14 @@ def _why(found: Found) -> str:
 
 
 def _notes(due: Due) -> RenderableType | None:
-    lines = [line for each in due.found for line in _told(each)]
-    return section("Left alone", bullets(Text(line, style=WARN) for line in lines)) if lines else None
+    left = [line for each in due.found for line in _told(each)]
+    seen = list(dict.fromkeys(note for each in due.found for note in each.notes))
+    parts = [
+        section(head, bullets(Text(line, style=WARN) for line in lines))
+        for head, lines in (("Left alone", left), ("Seen", seen))
+        if lines
+    ]
+    return stack(parts) if parts else None
 
 
 def _told(found: Found) -> Iterator[str]:
@@ -145,5 +188,7 @@ def _told(found: Found) -> Iterator[str]:
         yield f"{found.model}: {slices(found.late)} changed and older than its window: `retcon exceptions` tells more"
     for table_name, waiting in found.waiting.items():
         yield f"{found.model}: {slices(waiting)} waiting for {table_name}"
+    for why in found.set_back.values():
+        yield f"{found.model}: {why}"
     for table_name in found.unseen:
         yield f"{found.model}: changes of {table_name} can't be seen"

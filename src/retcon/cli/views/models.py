@@ -9,9 +9,10 @@ from rich.text import Text
 
 from retcon.cli.figures import NONE, Zone, count, slices
 from retcon.cli.views.parts import QUIET, STRONG, consumer, facts, name, prose, section, stack, table, title
-from retcon.cli.views.projects import batching_text, gates_text, input_text, slicing_text
+from retcon.cli.views.projects import batching_text, gates_text, input_text, schedules_text, slicing_text
 from retcon.cli.views.states import state_text
 from retcon.core.projects import Consumer
+from retcon.core.schedules import schedules_of
 from retcon.flow.tell import ModelReport, ModelStatus
 
 
@@ -38,6 +39,8 @@ def _facts(report: ModelReport, consumers: Mapping[str, Consumer], zone: Zone) -
     yield "readers", ", ".join(report.readers) or NONE
     yield "consumers", ", ".join(consumer(consumers, each) for each in model.consumers) or NONE
     yield "gates", gates_text(gate.name for gate in model.gates)
+    if schedules_of(model):
+        yield "loaded", schedules_text(model)
     yield "owner", model.owner or NONE
     if model.tags:
         yield "tags", ", ".join(model.tags)

@@ -16,6 +16,7 @@ from retcon.cli.views.parts import (
     QUIET,
     STRONG,
     WARN,
+    bullets,
     command,
     facts,
     indented,
@@ -28,20 +29,12 @@ from retcon.cli.views.parts import (
 )
 from retcon.core.models import Input, Model, Order, Strategy, reach_text
 from retcon.core.projects import Project, Source
-from retcon.core.promises import promise_of
+from retcon.core.promises import promise_of, seen_of
+from retcon.core.schedules import Kind, schedules_of
 from retcon.core.slices import Buckets, Cut
 
 if TYPE_CHECKING:
     from retcon.lakehouse.samples import Samples
-
-
-@dataclass(frozen=True, kw_only=True)
-class LaterKey:
-    """A key that is accepted, and that this version doesn't use yet."""
-
-    where: str
-    key: str
-    value: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +44,8 @@ class CheckReport:
     project: Project
     models: tuple[Model, ...]
     """Those that were asked for, in running order."""
-    later: tuple[LaterKey, ...]
+    notes: tuple[str, ...] = ()
+    """What is declared and has no effect."""
 
     @property
     def foreign(self) -> tuple[Source, ...]:
@@ -61,7 +55,7 @@ class CheckReport:
 
 
 def check_view(report: CheckReport) -> RenderableType:
-    """Every model in running order, and what of the files comes later."""
+    """Every model in running order."""
     settings = report.project.settings
     head = title(
         settings.name,
@@ -73,7 +67,7 @@ def check_view(report: CheckReport) -> RenderableType:
         hint = Text("no models yet: write one into models/<namespace>/<table>.sql", style=QUIET)
         return stack([head, indented(hint)])
     blocks = (_model_block(number, model) for number, model in enumerate(report.models, start=1))
-    return stack([head, *blocks, _foreign_section(report.foreign), _later_section(report.later)])
+    return stack([head, *blocks, _foreign_section(report.foreign), _notes(report.notes)])
 
 
 def _environments(project: Project) -> Iterator[Text]:
@@ -93,6 +87,8 @@ def _model_block(number: int, model: Model) -> RenderableType:
     pairs.append(("gates", gates_text(gate.name for gate in model.gates)))
     if model.consumers:
         pairs.append(("read by", ", ".join(model.consumers)))
+    if schedules_of(model):
+        pairs.append(("loaded", schedules_text(model)))
     return stack([Text(), line, indented(facts(pairs), 3)])
 
 
@@ -131,6 +127,12 @@ def input_text(i: Input, reader: Cut) -> Text:
     return Text.assemble(i.table + known_as, (f" by {by}{around}{windows}{then}", QUIET))
 
 
+def schedules_text(model: Model) -> str:
+    """`0 4 * * *, compared as a whole 0 5 * * 0`."""
+    words = {Kind.LOAD: "", Kind.DEEP: "compared as a whole "}
+    return ", ".join(f"{words[each.kind]}{each.cron}" for each in schedules_of(model))
+
+
 def gates_text(gates: Iterable[str]) -> str:
     return ", ".join(gates) or NONE
 
@@ -138,15 +140,15 @@ def gates_text(gates: Iterable[str]) -> str:
 def _foreign_section(foreign: tuple[Source, ...]) -> RenderableType | None:
     if not foreign:
         return None
-    rows = [(source.name, source.format or "", Text(promise_of(source), style=QUIET)) for source in foreign]
+    rows = [
+        (source.name, source.format or "", Text(f"{promise_of(source)}\n{seen_of(source)}", style=QUIET))
+        for source in foreign
+    ]
     return section("Not Iceberg", table((name(), name(), prose()), rows))
 
 
-def _later_section(later: tuple[LaterKey, ...]) -> RenderableType | None:
-    if not later:
-        return None
-    rows = [(key.where, key.key, Text(key.value, style=QUIET)) for key in later]
-    return section("Accepted, used by a later version", table((name(), name(), name()), rows))
+def _notes(notes: tuple[str, ...]) -> RenderableType | None:
+    return section("Without effect", bullets(Text(note, style=WARN) for note in notes)) if notes else None
 
 
 def new_project_view(folder: Path, files: list[Path], samples: Samples) -> RenderableType:

@@ -203,7 +203,15 @@ def verdicts_table(verdicts: Sequence[RecordedVerdict]) -> RenderableType:
     return table(heads, rows)
 
 
+def warnings_section(verdicts: Sequence[RecordedVerdict]) -> RenderableType | None:
+    """What gates that only warn object to."""
+    warned = [each for each in verdicts if each.verdict.is_warning]
+    return section("Warnings", verdicts_table(warned)) if warned else None
+
+
 def _sign(each: RecordedVerdict) -> Text:
+    if each.verdict.is_warning:
+        return Text("! warns", style=WARN)
     if each.verdict.passed:
         return Text("✓ holds", style=GOOD)
     return Text("✗ failed", style=BAD) if each.override is None else Text("⊘ overridden", style=WARN)

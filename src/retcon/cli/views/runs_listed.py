@@ -1,49 +1,19 @@
-"""Many runs or models at a glance."""
+"""Many runs at a glance."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from rich.console import RenderableType
-from rich.text import Text
 
-from retcon.cli.figures import NONE, Zone, count, counted, slices
-from retcon.cli.views.parts import QUIET, Cell, bullets, name, number, prose, section, stack, table
+from retcon.cli.figures import NONE, Zone, count, counted
+from retcon.cli.views.parts import Cell, bullets, name, number, prose, section, table
 from retcon.cli.views.states import state_text
-from retcon.flow.tell import ModelStatus, RunProgress
+from retcon.flow.tell import RunProgress
 
 
-def status_view(report: Sequence[ModelStatus], zone: Zone) -> RenderableType:
-    """Per model what readers see; below, what is under way."""
-    if not report:
-        return Text("no models", style=QUIET)
-    heads = (
-        name("model"),
-        number("slices"),
-        prose("published"),
-        number("rows"),
-        name(f"last publish ({zone.name})"),
-        name("by run"),
-    )
-    flying = {progress.run.id: progress for status in report for progress in status.in_flight}
-    return stack([table(heads, (_status_row(each, zone) for each in report)), _under_way(list(flying.values()))])
-
-
-def _status_row(status: ModelStatus, zone: Zone) -> tuple[Cell, ...]:
-    unknown = f"unknown: {slices(status.unknown)}" if status.unknown else ""
-    if status.published is None:
-        return status.model, NONE, Text(unknown or "never published", style=QUIET), NONE, NONE, NONE
-    return (
-        status.model,
-        count(len(status.slices)),
-        "; ".join(filter(None, (slices(status.slices), unknown))),
-        count(status.rows),
-        zone.moment(status.published.published),
-        status.published.id,
-    )
-
-
-def _under_way(flying: Sequence[RunProgress]) -> RenderableType | None:
+def under_way(flying: Sequence[RunProgress]) -> RenderableType | None:
+    """Runs that aren't over, and how far they are."""
     if not flying:
         return None
     rows = [

@@ -1,0 +1,73 @@
+"""Turns of schedules: which of their times are done, and which one a process is at."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+
+from sqlalchemy import Connection, Row, or_, select, update
+from sqlalchemy.dialects import postgresql, sqlite
+
+from retcon.core.leases import Driver
+from retcon.core.schedules import Claim, Kind, Turn
+from retcon.ledger.leases import now_of
+from retcon.ledger.schema import SCHEDULES
+
+_C = SCHEDULES.c
+
+
+def turns(connection: Connection) -> dict[tuple[str, Kind], Turn]:
+    """By model and kind; claims that have run out count for nothing."""
+    now = now_of(connection)
+    return {(row.model, Kind(row.kind)): _turn(row, now) for row in connection.execute(select(SCHEDULES))}
+
+
+def take(
+    connection: Connection,
+    due: Mapping[tuple[str, Kind], datetime],
+    driver: Driver,
+    *,
+    claim: str,
+    over: Sequence[str],
+    seconds: float,
+) -> list[tuple[str, Kind]]:
+    """Each time that isn't done yet and that nobody is at: one statement looks and takes. Always in the same order,
+    so that two who take several don't wait for each other.
+    """
+    now = now_of(connection)
+    values = {"who": driver.who, "host": driver.host, "pid": driver.pid, "began": driver.began}
+    taken: list[tuple[str, Kind]] = []
+    for (model, kind), moment in sorted(due.items()):
+        _make_row(connection, model, kind)
+        is_free = or_(_C.claim.is_(None), _C.until <= now, _C.claim.in_(over))
+        is_open = or_(_C.done.is_(None), _C.done < moment)
+        free = update(SCHEDULES).where(_C.model == model, _C.kind == kind, is_open, is_free)
+        if connection.execute(free.values(due=moment, claim=claim, until=now + seconds, **values)).rowcount == 1:
+            taken.append((model, kind))
+    return taken
+
+
+def extend(connection: Connection, claim: str, *, seconds: float) -> bool:
+    """Let a claim end so many seconds from now; False where nothing of it is left."""
+    held = update(SCHEDULES).where(_C.claim == claim)
+    return connection.execute(held.values(until=now_of(connection) + seconds)).rowcount > 0
+
+
+def end(connection: Connection, claim: str, *, at: datetime, trouble: str) -> None:
+    """Let go of what a claim holds; without trouble it is done."""
+    values = {"claim": None, "until": None, "ended": at, "trouble": trouble}
+    held = update(SCHEDULES).where(_C.claim == claim)
+    connection.execute(held.values(values) if trouble else held.values(done=_C.due, **values))
+
+
+def _make_row(connection: Connection, model: str, kind: Kind) -> None:
+    insert = sqlite.insert if connection.dialect.name == "sqlite" else postgresql.insert
+    connection.execute(insert(SCHEDULES).values(model=model, kind=kind, trouble="").on_conflict_do_nothing())
+
+
+def _turn(row: Row, now: float) -> Turn:  # type: ignore[type-arg] # of as many columns as the table
+    claim: Claim | None = None
+    if row.claim is not None and row.until > now:
+        driver = Driver(who=row.who, host=row.host, pid=row.pid, began=row.began)
+        claim = Claim(id=row.claim, driver=driver, seconds_left=row.until - now)
+    return Turn(model=row.model, kind=Kind(row.kind), done=row.done, ended=row.ended, trouble=row.trouble, claim=claim)
