@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from retcon.flow.freshness import Freshener
     from retcon.flow.late import LateChanges
     from retcon.flow.load import Loader
+    from retcon.flow.migrate import Migrator
     from retcon.flow.plan import Planner
     from retcon.flow.ports import GroupCommits, Warehouse
     from retcon.flow.postmortem import Coroner
@@ -238,6 +239,12 @@ class Workspace:
         from retcon.flow.late import LateChanges
 
         return LateChanges(self.ledger, self.planner)
+
+    @property
+    def migrator(self) -> Migrator:
+        from retcon.flow.migrate import Migrator
+
+        return Migrator(self.project, self.tables, self.ledger, self.planner)
 
     def _outcome(self, job: Job, metrics: tuple[Metric, ...]) -> Mapping[Slice, SliceMeasure]:
         """Starts Spark, to tell what late changes would change."""

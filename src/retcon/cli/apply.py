@@ -16,6 +16,7 @@ from retcon.cli.json_output import run_result, verdict_results
 from retcon.cli.progress import watching
 from retcon.cli.terminals import Terminal, terminal_of, zone_of
 from retcon.cli.views.runs import applied_view, failed_view
+from retcon.core.plans import Plan
 from retcon.core.runs import Run, RunState
 from retcon.errors import BadArguments, GatesFailed, Refused
 from retcon.flow.apply import Override, Until, open_run
@@ -83,17 +84,7 @@ def apply(
     workspace = terminal.workspace(project, env)
     reviewed = workspace.read_plan(plan)
     workspace.enter(reviewed.environment, f"plan {reviewed.id}")
-    # Before Spark is started, so that a refusal comes at once.
-    models = workspace.project.graph.models
-    workspace.import_code(models[planned.name] for planned in reviewed.models if planned.name in models)
-    run = open_run(
-        reviewed,
-        workspace.project,
-        workspace.ledger,
-        workspace.tables,
-        workspace.clock,
-        workspace.who,
-    )
+    run = opened(reviewed, workspace)
     if run.state is RunState.PUBLISHED:
         terminal.say(f"run {run.id} is already published; nothing was done")
     else:
@@ -106,6 +97,13 @@ def apply(
     terminal.report(
         lambda: run_result(report, diff), lambda: applied_view(report, diff, settings.consumers, zone_of(workspace))
     )
+
+
+def opened(plan: Plan, workspace: Workspace) -> Run:
+    """The plan's run. Before Spark is started, so that a refusal comes at once."""
+    w, models = workspace, workspace.project.graph.models
+    w.import_code(models[planned.name] for planned in plan.models if planned.name in models)
+    return open_run(plan, w.project, w.ledger, w.tables, w.clock, w.who)
 
 
 def go_on(

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from retcon.cli.apply import go_on
+from retcon.cli.apply import go_on, opened
 from retcon.cli.arguments import Environment, Json, ProjectFolder, Select
 from retcon.cli.hooks import deliver
 from retcon.cli.json_output import load_result, verdict_results
@@ -17,11 +17,10 @@ from retcon.cli.terminals import Terminal, terminal_of, zone_of
 from retcon.cli.views.loads import found_view, load_view
 from retcon.cli.views.schedules import not_due_view
 from retcon.core.loads import refusal_of, total
-from retcon.core.plans import Plan
 from retcon.core.runs import Run
 from retcon.core.schedules import Kind, Standing
 from retcon.errors import BadArguments, Refused
-from retcon.flow.apply import apply, open_run
+from retcon.flow.apply import apply
 from retcon.flow.cancel import stop_and_cancel
 from retcon.flow.load import Due
 from retcon.flow.plan import Ask
@@ -141,10 +140,10 @@ def _loaded(scope: _Scope, workspace: Workspace, terminal: Terminal, max_active:
         stop_and_cancel(unfinished, "found anew", workspace.caller(terminal.say), workspace.tables)
     elif unfinished is not None:
         terminal.say(f"going on with {unfinished.id}, which isn't over")
-        runs.append(_run(_opened(unfinished.plan, workspace), workspace, terminal, max_active))
+        runs.append(_run(opened(unfinished.plan, workspace), workspace, terminal, max_active))
     first = due = _due(scope, workspace)
     while due.plan is not None:
-        runs.append(_run(_opened(due.plan, workspace), workspace, terminal, max_active))
+        runs.append(_run(opened(due.plan, workspace), workspace, terminal, max_active))
         if not due.left:
             break
         before, due = due, _due(scope, workspace)
@@ -169,12 +168,6 @@ def _due(scope: _Scope, workspace: Workspace, *, dry_run: bool = False) -> Due:
         dry_run=dry_run,
     )
     return workspace.loader.due(scope.names, ask, deep=scope.deep)
-
-
-def _opened(plan: Plan, workspace: Workspace) -> Run:
-    w, models = workspace, workspace.project.graph.models
-    w.import_code(models[planned.name] for planned in plan.models if planned.name in models)
-    return open_run(plan, w.project, w.ledger, w.tables, w.clock, w.who)
 
 
 def _run(run: Run, workspace: Workspace, terminal: Terminal, max_active: int) -> Run:

@@ -32,6 +32,7 @@ COMMANDS = (
     "cancel",
     "sweep",
     "adopt",
+    "migrate",
     "doctor",
     "postmortem",
     "watermarks",

@@ -19,11 +19,12 @@ _VERBS = {
     "stage": ("staging", "staged"),
     "rebase": ("others wrote meanwhile", "rebased"),
     "prove": ("proving", "proven"),
+    "compare": ("computing whole", "compared"),
     "publish": ("publishing", "published"),
     "copy": ("copying back", "copied back"),
     "files": ("looking for", "looked for"),
 }
-_UNITS = {"stage": "slice", "copy": "slice", "files": "file"}
+_UNITS = {"stage": "slice", "compare": "slice", "copy": "slice", "files": "file"}
 _BAR = 24
 _EVERY = 5.0
 """Seconds between two plain lines of one step."""

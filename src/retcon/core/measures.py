@@ -29,3 +29,15 @@ class TableMeasures:
     @property
     def rows(self) -> int:
         return sum(measure.rows for measure in self.slices.values())
+
+
+@dataclass(frozen=True, kw_only=True)
+class FullRefresh:
+    """What a model's code gives over all of its inputs, measured and not written."""
+
+    slices: Mapping[Slice, SliceMeasure]
+    """Those that were asked for."""
+    rows: int
+    """In all."""
+    unsliced: int
+    """Of them, those whose slice column is NULL."""

@@ -84,7 +84,7 @@ def job_of(
             model=model,
             slices=part,
             reads={i.name: placed(run, read) for i, read in zip(model.inputs, reads, strict=True)},
-            parameters=parameters_of(part, context.project.settings.params, run_ts=_run_ts(run)),
+            parameters=parameters_of(part, context.project.settings.params, run_ts=run_ts_of(run)),
             keyed=keyed_rows(run, planned, context),
         )
 
@@ -166,7 +166,7 @@ def read_of(
     )
 
 
-def _run_ts(run: Run) -> datetime:
+def run_ts_of(run: Run) -> datetime:
     """The moment that `:run_ts` means, the same for the whole run."""
     return datetime.fromisoformat(run.run_ts) if run.run_ts else run.created
 

@@ -20,7 +20,7 @@ from pyspark.sql.types import DecimalType, StructField
 from retcon.core.evolution import may_widen
 from retcon.core.gates import Metric, Unique
 from retcon.core.jobs import Job, KeyedRows, MeasureRequest, Read
-from retcon.core.measures import SliceMeasure, TableMeasures
+from retcon.core.measures import FullRefresh, SliceMeasure, TableMeasures
 from retcon.core.queries import quoted
 from retcon.core.slices import Slice, SliceSet
 from retcon.errors import Refused
@@ -28,15 +28,15 @@ from retcon.lakehouse.checksums import (
     checksum_sums,
     checksum_text,
     has_shape,
-    is_floating,
     row_hash,
     shape_of,
 )
+from retcon.lakehouse.differences import differing_rows
 from retcon.lakehouse.predicates import slice_at, slice_key, slice_predicate
 from retcon.lakehouse.python_models import worker_error
 from retcon.lakehouse.scoped_reads import ScopedReads, fitted, type_of
 from retcon.lakehouse.sessions import first_line, root_cause
-from retcon.lakehouse.staging import computed_by, slices_of
+from retcon.lakehouse.staging import computed_by, slices_of, wave_of
 
 _SIDE, _SLICE, _HASH, _WHOLE = "__retcon_side", "__retcon_slice", "__retcon_hash", "__retcon_whole"
 _STAGED, _PRODUCTION = 1, 0
@@ -44,8 +44,6 @@ _PLAIN_SUM = re.compile(r"sum\(\s*(\w+)\s*\)", re.IGNORECASE)
 _DIGITS_IN_A_LONG = 18
 _MANY_ROWS = 1_000_000
 """From here on, grouping without a shuffle is worth a task for each slice."""
-TOLERANCE = 1e-9
-"""Relative difference of floating-point results that a different order of summing explains."""
 
 
 class Measuring:
@@ -95,12 +93,16 @@ class Measuring:
     def outcome(self, job: Job, metrics: tuple[Metric, ...]) -> Mapping[Slice, SliceMeasure]:
         """What a job would give, by slice, without writing it anywhere."""
         try:
-            return self._outcome(computed_by(self._reads, job), job, metrics)
+            return self._outcome(computed_by(self._reads, job), job, metrics).slices
         except (PySparkException, Py4JJavaError) as error:
             reason = worker_error(self._reads.code, str(error)) or root_cause(error)
             raise Refused(f"{job.model.path}: {job.slices.text} can't be computed: {reason}") from error
 
-    def _outcome(self, rows: DataFrame, job: Job, metrics: tuple[Metric, ...]) -> Mapping[Slice, SliceMeasure]:
+    def full_refresh(self, job: Job, metrics: tuple[Metric, ...]) -> FullRefresh:
+        """What a job that reads everything gives, in its slices and in all. All of it is computed, as if written."""
+        return self._outcome(self._reads.compute(job), job, metrics)
+
+    def _outcome(self, rows: DataFrame, job: Job, metrics: tuple[Metric, ...]) -> FullRefresh:
         fields = _hashed_fields(rows, job.model.volatile)
         request = MeasureRequest(
             model=job.model,
@@ -115,10 +117,15 @@ class Measuring:
         )
         frame = _side(rows, _STAGED, fields)
         scales = [_summed_scale(metric.expression, frame) for metric in metrics]
-        found = _collected(_aggregated(frame, request, scales).collect(), request, scales, shape_of(fields))
+        groups = [row for row in _aggregated(frame, request, scales).collect() if not row[_WHOLE]]
+        found = _collected([row for row in groups if row[_SLICE] is not None], request, scales, shape_of(fields))
         empty = checksum_text(0, 0, 0, shape_of(fields))
         zero = SliceMeasure(rows=0, checksum=empty, metrics={metric.expression: None for metric in metrics})
-        return {slice: found.slices.get(slice, zero) for slice in job.slices}
+        return FullRefresh(
+            slices={slice: found.slices.get(slice, zero) for slice in job.slices},
+            rows=sum(row["rows"] for row in groups),
+            unsliced=sum(row["rows"] for row in groups if row[_SLICE] is None),
+        )
 
     def duplicates(self, request: MeasureRequest, gate: Unique, rows: int) -> Mapping[Slice, int]:
         """Rows too many for these columns, and rows with a NULL in them, by slice; `rows` are known to be staged."""
@@ -169,7 +176,20 @@ class Measuring:
         if checksum_text(row["n"], row["low"] or 0, row["high"] or 0, shape_of(fields)) == checksum:
             return ""
         staged = self._reads.frame(_table_read(request, request.staged, job.slices))
-        return _difference(alone, staged, fields)
+        rows = sum(_differing(alone, staged, request).values())
+        return f"{rows:,} rows differ" if rows else ""
+
+    def differing(self, job: Job, request: MeasureRequest) -> Mapping[Slice, int]:
+        """By slice of the job, how many rows of what it computes aren't what was staged; those without any left out."""
+        staged = self._reads.frame(_table_read(request, request.staged, job.slices))
+        computed = self._reads.compute(job)
+        return _differing(fitted(computed.filter(wave_of(computed, job)), staged), staged, request)
+
+
+def _differing(computed: DataFrame, staged: DataFrame, request: MeasureRequest) -> dict[Slice, int]:
+    fields = _hashed_fields(computed, request.model.volatile)
+    found = differing_rows(computed, staged, fields, lambda frame: _slice_column(frame, request))
+    return {slice_at(request.slices.grain, at): rows for at, rows in found.items()}
 
 
 def _unlike(staged: DataFrame, base: DataFrame, read: Read) -> tuple[Slice, ...]:
@@ -338,23 +358,3 @@ def _number(text: str | None, expression: str, scale: int) -> Decimal | None:
             state="everything is staged, nothing is proven; production is untouched",
             next="let the metric aggregate numbers",
         ) from None
-
-
-def _difference(alone: DataFrame, staged: DataFrame, fields: list[StructField]) -> str:
-    """Group by everything that is exact, compare counts, and sums of what is floating with a tolerance."""
-    floating = [field.name for field in fields if is_floating(field.dataType)]
-    exact = [field for field in fields if not is_floating(field.dataType)]
-    group = F.expr(row_hash(exact)) if exact else F.lit(0)
-
-    def summed(frame: DataFrame, side: int) -> DataFrame:
-        values = [F.col(quoted(name)).cast("double").alias(f"f{at}") for at, name in enumerate(floating)]
-        return frame.select(group.alias("g"), F.lit(side).alias("side"), *values)
-
-    both = summed(alone, 1).unionByName(summed(staged, -1))
-    sums = [F.sum(F.col(f"f{at}") * F.col("side")).alias(f"d{at}") for at in range(len(floating))]
-    sizes = [F.sum(F.abs(F.col(f"f{at}"))).alias(f"s{at}") for at in range(len(floating))]
-    compared = both.groupBy("g").agg(F.sum("side").alias("n"), *sums, *sizes)
-    apart = [F.abs(F.col(f"d{at}")) > F.lit(TOLERANCE) * F.col(f"s{at}") for at in range(len(floating))]
-    differs = reduce(lambda a, b: a | b, apart, F.col("n") != 0)
-    groups = compared.filter(differs).count()
-    return f"{groups:,} rows differ" if groups else ""

@@ -48,6 +48,8 @@ class SparkWarehouse:
         self.homes = _told(Moving(reads).homes)
         self.measure = _told(measuring.measure)
         self.outcome = _told(measuring.outcome)
+        self.full_refresh = _told(measuring.full_refresh)
+        self.differing = _told(measuring.differing)
         self.duplicates = _told(measuring.duplicates)
         self.others_changed = _told(measuring.others_changed)
         self.differs_alone = _told(measuring.differs_alone)
