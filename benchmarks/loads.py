@@ -137,10 +137,13 @@ def make_small(spark: SparkSession, days: int) -> None:
     spark.sql("CREATE NAMESPACE IF NOT EXISTS raw")
     spark.sql("CREATE TABLE raw.small (k BIGINT, d DATE, v BIGINT) USING iceberg PARTITIONED BY (d)")
     last = date.today() - timedelta(days=1)
-    spark.sql(
-        f"INSERT INTO raw.small SELECT id, date_sub(DATE '{last}', CAST(id % {days} AS INT)), id % 100 "
-        f"FROM range({days * 20})"
-    )
+    # As many files as days are open at once: not thousands of them.
+    for first in range(0, days, 300):
+        some = min(300, days - first)
+        spark.sql(
+            f"INSERT INTO raw.small SELECT id, date_sub(DATE '{last}', CAST({first} + id % {some} AS INT)), id % 100 "
+            f"FROM range({some * 20})"
+        )
 
 
 def process_cpu(*words: str) -> float:
