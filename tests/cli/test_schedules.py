@@ -180,12 +180,23 @@ def test_a_deep_load_compares_all_whatever_watermarks_say_and_reports_what_is_to
 def test_whoever_stays_loads_what_is_due_and_ctrl_c_ends_it(built: Path) -> None:
     schedule(built)
     command = [sys.executable, "-m", "retcon", "schedule", "--watch"]
-    with subprocess.Popen(command, cwd=built, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as stays:
+    stays = subprocess.Popen(
+        command,
+        cwd=built,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        # Whoever was started in the background ignores it, and so do its children.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
+    try:
         deadline = time.monotonic() + 60
         while turns(built) != {"load": True} and time.monotonic() < deadline and stays.poll() is None:
             time.sleep(0.5)
         stays.send_signal(signal.SIGINT)
         told = stays.communicate(timeout=60)[0]
+    finally:
+        stays.kill()
     assert turns(built) == {"load": True}, told
     assert stays.returncode == 130
     assert f"due: {ORDERS}" in told
