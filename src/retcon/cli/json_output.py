@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 from retcon.cli.views.projects import CheckReport, next_commands
 from retcon.cli.views.sql import Rendering
 from retcon.core.evolution import ColumnStep
-from retcon.core.loads import Reasons, Stale
 from retcon.core.models import Input, Model, Reach, reach_text
 from retcon.core.plans import Plan, to_document
 from retcon.core.promises import promise_of, seen_of
@@ -39,8 +38,6 @@ from retcon.flow.tell import (
 )
 
 if TYPE_CHECKING:
-    from retcon.flow.load import Due
-    from retcon.flow.watermarks import Standing
     from retcon.lakehouse.samples import Samples
 
 Json = dict[str, Any]
@@ -124,83 +121,6 @@ def _reach(reach: Reach) -> int | str:
     return reach if isinstance(reach, int) else reach_text(reach)
 
 
-def load_result(due: Due, runs: Sequence[Run]) -> Json:
-    """What was found, and the runs that loaded it."""
-    return {
-        "runs": [_run(run) for run in runs],
-        "models": [
-            {
-                "model": found.model,
-                "stale": found.stale.text,
-                "slices": len(found.stale),
-                "because_of": {name: slices.text for name, slices in found.why.items()},
-                "held": found.held.text,
-                "late": found.late.text,
-                "waiting": {table: slices.text for table, slices in found.waiting.items()},
-                "unseen": list(found.unseen),
-                "compared": None if found.compared is None else len(found.compared),
-                "differ": {name: slices.text for name, slices in found.differs.items()},
-                "set_back": dict(found.set_back),
-                "notes": list(found.notes),
-            }
-            for found in due.found
-        ],
-        "left": due.left,
-    }
-
-
-def stale_result(stale: Sequence[Stale]) -> Json:
-    """What differs from what would be computed now."""
-    return {
-        "models": [
-            {
-                "model": each.model,
-                "compared": len(each.compared),
-                "differ": each.slices.text,
-                "by_input": {name: slices.text for name, slices in each.by_input.items()},
-                "by_code": each.by_code.text,
-                "missing": each.missing.text,
-                "unknown": each.unknown.text,
-                "unseen": list(each.unseen),
-            }
-            for each in stale
-        ],
-    }
-
-
-def reasons_result(reasons: Reasons) -> Json:
-    """Whether a slice is stale, and why."""
-    return {
-        "model": reasons.model,
-        "slice": reasons.slice,
-        "stale": reasons.is_stale,
-        "run": reasons.run,
-        "code": reasons.code,
-        "held": reasons.is_held,
-        "inputs": [asdict(each) for each in reasons.inputs],
-    }
-
-
-def watermarks_result(found: Sequence[Standing]) -> Json:
-    return {
-        "watermarks": [
-            {
-                "model": each.model,
-                "input": each.input,
-                "table": each.table,
-                "snapshot": None if each.watermark is None else _id(each.watermark.mark.snapshot_id),
-                "value": None if each.watermark is None else each.watermark.mark.value,
-                "moved": None if each.watermark is None else _moment(each.watermark.at),
-                "run": None if each.watermark is None else each.watermark.run,
-                "why": None if each.watermark is None else each.watermark.why,
-                "behind": each.behind,
-                "oldest_unconsumed": _moment(each.oldest),
-            }
-            for each in found
-        ]
-    }
-
-
 def rendering_result(rendering: Rendering) -> Json:
     return {
         "model": rendering.model.name,
@@ -211,7 +131,7 @@ def rendering_result(rendering: Rendering) -> Json:
                 "name": each.input.name,
                 "table": each.read.table,
                 "view": each.view,
-                "snapshot": _id(each.read.snapshot_id),
+                "snapshot": id_text(each.read.snapshot_id),
                 "slices": None if each.read.slices is None else each.read.slices.text,
                 "filter": each.filter,
             }
@@ -232,11 +152,11 @@ def _plan(plan: Plan) -> Json:
     document = to_document(plan)
     for model in document["models"]:
         for each in model["inputs"]:
-            each["snapshot"] = _id(each["snapshot"])
+            each["snapshot"] = id_text(each["snapshot"])
             for version in each.get("as_of", ()):
-                version["snapshot"] = _id(version["snapshot"])
+                version["snapshot"] = id_text(version["snapshot"])
         if "beside" in model:
-            model["beside"]["instead_of"] = _id(model["beside"]["instead_of"])
+            model["beside"]["instead_of"] = id_text(model["beside"]["instead_of"])
     return document
 
 
@@ -250,8 +170,8 @@ def schema_result(model: str, steps: Sequence[ColumnStep]) -> Json:
                 "step": step.step.value,
                 "type": step.type,
                 "before": step.before,
-                "snapshot": _id(step.version.snapshot_id),
-                "at": _moment(step.version.at),
+                "snapshot": id_text(step.version.snapshot_id),
+                "at": moment(step.version.at),
                 "or_earlier": step.version.is_oldest_kept,
                 "run": step.version.run,
             }
@@ -265,13 +185,13 @@ def adopted_result(adopted: Adopted) -> Json:
     adoption = adopted.adoption
     return {
         "model": adoption.model,
-        "snapshot": _id(adoption.snapshot_id),
+        "snapshot": id_text(adoption.snapshot_id),
         "slices": adoption.slices.text,
         "slice_count": len(adoption.slices),
         "rows": adopted.survey.rows,
         "reason": adoption.reason,
         "by": adoption.who,
-        "at": _moment(adoption.at),
+        "at": moment(adoption.at),
         "notes": list(adopted.notes),
     }
 
@@ -281,7 +201,7 @@ def run_result(report: RunReport, diff: DiffReport | None, *, code: bool = False
     result = {
         **_progress(report.progress),
         "tables": [_table(report.run, model) for model in report.run.tables],
-        "rollback_until": _moment(report.rollback_until),
+        "rollback_until": moment(report.rollback_until),
         "old_version": report.old_version,
         "consumers": list(report.run.plan.consumers),
         "verdicts": verdict_results(report.verdicts),
@@ -339,7 +259,7 @@ def verdict_results(verdicts: Sequence[RecordedVerdict]) -> list[Json]:
     ]
 
 
-def _run(run: Run) -> Json:
+def run_fields(run: Run) -> Json:
     return {
         "run": run.id,
         "kind": run.kind,
@@ -350,10 +270,10 @@ def _run(run: Run) -> Json:
         "models": [model.name for model in run.plan.models],
         "start": run.plan.request.start,
         "end": run.plan.request.end,
-        "created": _moment(run.created),
-        "updated": _moment(run.updated),
-        "published": _moment(run.published),
-        "rolled_back": _moment(run.rolled_back),
+        "created": moment(run.created),
+        "updated": moment(run.updated),
+        "published": moment(run.published),
+        "rolled_back": moment(run.rolled_back),
         "why_ended": run.why_ended,
     }
 
@@ -365,23 +285,23 @@ def _progress(progress: RunProgress) -> Json:
         "empty": progress.empty,
         "rows": progress.rows,
     }
-    return {**_run(progress.run), "staged": staged}
+    return {**run_fields(progress.run), "staged": staged}
 
 
 def _table(run: Run, model: str) -> Json:
     table = run.tables[model]
     return {
         "table": table.table,
-        "base_snapshot": _id(table.snapshot_before),
-        "proven_snapshot": _id(table.head),
-        "published_snapshot": _id(table.published_snapshot),
+        "base_snapshot": id_text(table.snapshot_before),
+        "proven_snapshot": id_text(table.head),
+        "published_snapshot": id_text(table.published_snapshot),
         "made": table.made,
         "beside": None if table.replaces is None else table.replaces.beside,
     }
 
 
 def _wave(wave: RecordedWave) -> Json:
-    return {**asdict(wave), "state": wave.state.value, "snapshot_id": _id(wave.snapshot_id)}
+    return {**asdict(wave), "state": wave.state.value, "snapshot_id": id_text(wave.snapshot_id)}
 
 
 def _totals(run: Run) -> Json:
@@ -394,7 +314,7 @@ def _pairs(pairs: Mapping[str, tuple[str | None, str | None]]) -> Json:
 
 def diff_result(report: DiffReport, model: str | None) -> Json:
     return {
-        **_run(report.run),
+        **run_fields(report.run),
         "compared": "before and published" if report.is_published else "production and staged",
         "diff": [_model_diff(each, slices=True) for each in report.models if model in (None, each.model)],
     }
@@ -449,7 +369,7 @@ def undone_result(undone: Undone) -> Json:
         for undo in undone.ways
     ]
     kept = list(undone.run.added_columns)
-    return {**_run(undone.run), "tables": tables, "ways": ways, "stale": stale, "columns_kept": kept}
+    return {**run_fields(undone.run), "tables": tables, "ways": ways, "stale": stale, "columns_kept": kept}
 
 
 def paused_result(progress: RunProgress) -> Json:
@@ -457,7 +377,7 @@ def paused_result(progress: RunProgress) -> Json:
 
 
 def cancelled_result(run: Run) -> Json:
-    return {**_run(run), "columns_kept": list(run.added_columns)}
+    return {**run_fields(run), "columns_kept": list(run.added_columns)}
 
 
 def swept_result(swept: Swept) -> Json:
@@ -475,7 +395,7 @@ def _leftover(left: Leftover) -> Json:
         "kind": left.kind.value,
         "run": left.run,
         "why": left.why,
-        "until": _moment(left.until),
+        "until": moment(left.until),
     }
 
 
@@ -516,7 +436,7 @@ def _status(status: ModelStatus) -> Json:
         "slice_count": len(status.slices),
         "unknown": status.unknown.text,
         "rows": status.rows,
-        "published": None if status.published is None else _run(status.published),
+        "published": None if status.published is None else run_fields(status.published),
         "in_flight": [_progress(each) for each in status.in_flight],
     }
 
@@ -530,7 +450,7 @@ def model_result(report: ModelReport) -> Json:
         **_model(report.model),
         "readers": list(report.readers),
         "status": _status(report.status),
-        "runs": [_run(run) for run in report.runs],
+        "runs": [run_fields(run) for run in report.runs],
     }
 
 
@@ -539,14 +459,14 @@ def _plain(value: object) -> Any:
         case Decimal():
             return str(value)
         case datetime():
-            return _moment(value)
+            return moment(value)
         case date():
             return _day(value)
         case _:
             return value
 
 
-def _moment(at: datetime | None) -> str | None:
+def moment(at: datetime | None) -> str | None:
     return None if at is None else at.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
@@ -554,5 +474,5 @@ def _day(day: date) -> str:
     return day.isoformat()
 
 
-def _id(snapshot: int | None) -> str | None:
+def id_text(snapshot: int | None) -> str | None:
     return None if snapshot is None else str(snapshot)

@@ -11,7 +11,8 @@ import typer
 from retcon.cli.apply import go_on, opened
 from retcon.cli.arguments import Environment, Json, ProjectFolder, Select
 from retcon.cli.hooks import deliver
-from retcon.cli.json_output import load_result, verdict_results
+from retcon.cli.json_output import verdict_results
+from retcon.cli.load_results import load_result
 from retcon.cli.schedule_results import turns_result
 from retcon.cli.terminals import Terminal, terminal_of, zone_of
 from retcon.cli.views.loads import found_view, load_view

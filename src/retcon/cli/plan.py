@@ -11,7 +11,8 @@ from typing import Annotated
 import typer
 
 from retcon.cli.arguments import End, Environment, Json, ProjectFolder, Select, Start
-from retcon.cli.json_output import plan_result, stale_result
+from retcon.cli.json_output import plan_result
+from retcon.cli.load_results import stale_result
 from retcon.cli.staleness import explain, found_stale
 from retcon.cli.terminals import terminal_of, zone_of
 from retcon.cli.views.loads import nothing_differs_view, stale_notes

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from retcon.cli.json_output import reasons_result
+from retcon.cli.load_results import reasons_result
 from retcon.cli.terminals import Terminal
 from retcon.cli.views.loads import reasons_view
 from retcon.core.intervals import Interval

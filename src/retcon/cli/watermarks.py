@@ -9,7 +9,7 @@ import typer
 
 from retcon.cli.arguments import Environment, Json, ProjectFolder, Select
 from retcon.cli.hooks import deliver, hooks_result, hooks_section
-from retcon.cli.json_output import watermarks_result
+from retcon.cli.load_results import watermarks_result
 from retcon.cli.terminals import Terminal, terminal_of, zone_of
 from retcon.cli.views.loads import watermarks_view
 from retcon.cli.views.parts import stack
