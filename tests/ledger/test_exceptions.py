@@ -9,6 +9,7 @@ import pytest
 
 from retcon.core.exceptions import Decision, LateChange
 from retcon.core.plans import Load
+from retcon.core.runs import Cancelled
 from retcon.errors import Conflict
 from retcon.ledger.store import SqlLedger
 from tests.ledger.examples import FCT, NOON, Driver, a_plan, published_run
@@ -74,3 +75,21 @@ def test_what_a_load_found_too_late_is_recorded_with_its_publish_and_not_before(
     assert ledger.exceptions() == []
     driver.publish()
     assert decisions(ledger) == [("2020-01-01", Decision.OPEN)]
+
+
+def test_what_was_restated_since_a_load_found_it_is_not_late_any_more(ledger: SqlLedger) -> None:
+    ledger.prepare()
+    seen = {slice: replace(LATE, slice=slice, contents={"o": f"content of {slice}"}) for slice in (FIRST, SECOND)}
+    published_run(ledger, PLAN)
+    noted(ledger, seen[FIRST], replace(seen[SECOND], contents={"o": "files:2"}))
+    assert decisions(ledger) == [(SECOND, Decision.OPEN)]
+
+
+def test_a_plan_that_is_given_up_restates_nothing(ledger: SqlLedger) -> None:
+    ledger.prepare()
+    noted(ledger, LATE)
+    driver = Driver(ledger, PLAN)
+    ledger.decide(ledger.exceptions(), Decision.APPROVED, run=PLAN.id, at=NOON, by="cfo", reason="from the bank")
+    assert ledger.exceptions() == []
+    driver.tell(Cancelled(reason="not this year"))
+    assert decisions(ledger) == [(FIRST, Decision.OPEN)]

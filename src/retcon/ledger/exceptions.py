@@ -9,7 +9,9 @@ from typing import Any
 from sqlalchemy import Connection, Row, Select, and_, func, insert, select, update
 
 from retcon.core.exceptions import Decision, LateChange, LateEntry, late_document, late_from
+from retcon.core.runs import Consumed
 from retcon.errors import Conflict
+from retcon.ledger import reading
 from retcon.ledger.schema import EXCEPTIONS, SLICES
 
 _C = EXCEPTIONS.c
@@ -29,12 +31,19 @@ def newest(connection: Connection, model: str) -> dict[str, LateEntry]:
 
 
 def record(connection: Connection, lates: Iterable[LateChange], *, at: datetime) -> None:
-    """Note what a load found too old: one that waits is brought up to date, another is opened."""
+    """Note what a load found too old: one that waits is brought up to date, another is opened. What was restated
+    since it was found isn't late any more.
+    """
     known: dict[str, dict[str, LateEntry]] = {}
+    consumed: dict[str, dict[str, dict[str, Consumed]]] = {}
     for late in lates:
         if late.model not in known:
             known[late.model] = newest(connection, late.model)
-        before = known[late.model].get(late.slice)
+            consumed[late.model] = reading.standing_consumption(connection, late.model)
+        before, made_of = known[late.model].get(late.slice), consumed[late.model].get(late.slice, {})
+        now = {name: each.content for name, each in made_of.items()}
+        if late.contents and late.contents.items() <= now.items():
+            continue
         if before is not None and before.knows(late):
             connection.execute(update(EXCEPTIONS).where(_C.entry == before.entry).values(last_seen=at))
         elif before is not None and before.decision is Decision.OPEN:
@@ -76,8 +85,8 @@ def restated(connection: Connection, run: str) -> None:
 
 
 def reopened(connection: Connection, run: str) -> None:
-    """That publish was undone."""
-    by_it = and_(_C.decision == Decision.RESTATED, _C.run_id == run)
+    """That publish was undone, or the plan given up."""
+    by_it = and_(_C.decision.in_([Decision.RESTATED, Decision.APPROVED]), _C.run_id == run)
     connection.execute(update(EXCEPTIONS).where(by_it).values(decision=Decision.OPEN, run_id=None))
 
 

@@ -95,6 +95,7 @@ def write_event(connection: Connection, run: Run, event: Event, *, at: datetime,
         exceptions.record(connection, run.plan.load.late, at=at)
     if isinstance(event, RolledBack):
         watermarks.put_back(connection, run, at=at, who=who)
+    if isinstance(event, RolledBack | Cancelled):
         exceptions.reopened(connection, run.id)
     return link
 
