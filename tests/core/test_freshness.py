@@ -75,3 +75,9 @@ def test_it_is_just_the_slices_before_the_first_that_isnt(
         expected = day
     assert (None if found.complete is None else found.complete.ordinal) == expected
     assert found.lag == (NOW - Grain.DAY.start(max(good) + 1) if good else None)
+
+
+def test_of_a_source_that_went_back_nobody_knows_how_fresh_its_readers_are() -> None:
+    seen = Found(model="m", stale=NOTHING, held=NOTHING, late=NOTHING, set_back={"raw.orders": "it went back"})
+    found = freshness_of(seen, days("2026-01-10..2026-01-20"), NOTHING, NOTHING, NOW)
+    assert (found.unknown, found.complete, found.lag) == ("it went back", None, None)

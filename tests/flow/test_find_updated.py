@@ -178,3 +178,12 @@ def test_other_models_of_the_same_turn_share_what_was_seen(workshop: Workshop, r
         (None, "2026-01-08..2026-01-14"),
         (None, None),
     ], "the second was never loaded: it needs all"
+
+
+def test_how_fresh_a_model_is_that_reads_it_is_told_without_looking_at_rows(workshop: Workshop, rows: Rows) -> None:
+    workshop.model("mart.b", "mart.a: {time: d}")
+    published = {name: SliceSet.parse(Grain.DAY, "2026-01-01..2026-01-10") for name in ("mart.a", "mart.b")}
+    found = workshop.workspace.freshener.freshness(published, workshop.now)
+    assert found["mart.a"].unknown == "raw.s is known by its rows: `retcon load --dry-run` looks at them"
+    assert found["mart.b"].unknown == ""
+    assert rows.looks == []

@@ -38,6 +38,8 @@ class Freshness:
 
 def freshness_of(found: Found, published: SliceSet, by_code: SliceSet, held: SliceSet, now: datetime) -> Freshness:
     """From what a load would find. Other code doesn't make a slice incomplete: loads follow inputs."""
+    if found.set_back:
+        return Freshness(model=found.model, unknown="; ".join(found.set_back.values()))
     differs = _union(found.why, published)
     complete = published - differs
     lacking = differs | _union(found.waiting, published)

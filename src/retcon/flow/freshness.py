@@ -21,6 +21,7 @@ class Freshener:
 
     def __init__(self, project: Project, tables: Tables, ledger: Ledger) -> None:
         self._graph = project.graph
+        self._foreign = project.settings.foreign
         self._ledger = ledger
         self._finder = Finder(project, tables, ledger)
 
@@ -40,10 +41,19 @@ class Freshener:
         return found
 
     def _freshness(self, name: str, published: SliceSet, now: datetime) -> Freshness:
+        rows = [i.table for i in self._graph.models[name].inputs if self._is_known_by_rows(i.table)]
+        if rows:
+            # Looking at them takes Spark, and nobody waits for that here.
+            why = f"{', '.join(rows)} is known by its rows: `retcon load --dry-run` looks at them"
+            return Freshness(model=name, unknown=why)
         [looked] = self._finder.find((name,), now)
         found = replace(looked, why=self._with_exceptions(looked, published))
         held = SliceSet.labelled(published.grain, self._ledger.held_slices(name))
         return freshness_of(found, published, self._finder.stale_by_code(name), held, now)
+
+    def _is_known_by_rows(self, table: str) -> bool:
+        source = self._foreign.get(table)
+        return source is not None and source.updated is not None
 
     def _with_exceptions(self, found: Found, published: SliceSet) -> Mapping[str, SliceSet]:
         """Watermarks pass what is on record as an exception; until it is restated or rejected it is stale all the
