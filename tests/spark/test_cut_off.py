@@ -85,7 +85,7 @@ def test_others_write_while_slices_are_kept(shop: Shop) -> None:
     assert kept == {"2026-01-03", "2026-01-04"}
     # Into a slice that was kept, and into one that was computed.
     for day in ("2026-01-03", "2026-01-05"):
-        shop.sql(f"INSERT INTO mart.revenue VALUES (DATE '{day}', 'XXX', 1, 1)")
+        shop.sql(f"INSERT INTO mart.revenue VALUES (DATE '{day}', 'CHF', 1, 1)")
     run = shop.apply(due.plan)
     assert "Rebased" in kinds(shop, run)
     assert set(shop.sql(ADDED)) == added

@@ -335,11 +335,16 @@ def to_document(plan: Plan) -> Document:
     return {**document, "digest": digest(document)}
 
 
+def code_of(fingerprint: str, settings: str) -> str:
+    """What a slice was computed by: the model's code, and the settings that change results."""
+    return f"{fingerprint} {settings}"
+
+
 def codes_in(document: Document) -> dict[str, str]:
     """By model, the fingerprints of code and settings in a plan's document; the rest isn't read: there may be a plan
     for every day of years.
     """
-    return {model["name"]: f"{model['code']} {document['settings']}" for model in document["models"]}
+    return {model["name"]: code_of(model["code"], document["settings"]) for model in document["models"]}
 
 
 def _load_document(load: Load) -> Document:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from retcon.core.loads import is_followed
-from retcon.core.plans import PlannedModel
+from retcon.core.plans import PlannedModel, code_of
 from retcon.core.runs import Consumed, PublishedSlice, Run
 from retcon.core.slices import Slice, SliceSet
-from retcon.flow.consume import UNKNOWN, would_consume
+from retcon.flow.consume import is_comparable, would_consume
 from retcon.flow.context import Context
 from retcon.flow.standing import standing_at
 
@@ -23,7 +23,7 @@ def as_they_are(run: Run, planned: PlannedModel, pending: SliceSet, context: Con
     if not (run.plan.leaves_same_alone and is_by_itself and dragged_along):
         return {}
     standing = standing_at(context, planned.name, run.tables[planned.name].base_snapshot, dragged_along)
-    made_by, code = context.ledger.standing_code(planned.name), f"{planned.fingerprint} {run.plan.settings}"
+    made_by, code = context.ledger.standing_code(planned.name), code_of(planned.fingerprint, run.plan.settings)
     candidates = SliceSet.of(model.grain, (s.ordinal for s in standing if made_by.get(s.label) == code))
     consumed = context.ledger.standing_consumption(planned.name)
     followed = {i.name for i in model.inputs if is_followed(i)}
@@ -47,7 +47,7 @@ def same_slices(run: Run, planned: PlannedModel, context: Context) -> tuple[str,
 
 def _is_as_before(now: Consumed, consumed: Mapping[str, Consumed]) -> bool:
     before = consumed.get(now.input)
-    return before is not None and before.content == now.content != UNKNOWN
+    return before is not None and before.content == now.content and is_comparable(now.content)
 
 
 def _without_gaps(planned: PlannedModel, pending: SliceSet, kept: SliceSet) -> SliceSet:

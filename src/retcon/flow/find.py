@@ -18,6 +18,7 @@ from retcon.core.jobs import Read
 from retcon.core.loads import Found, InputReason, Reasons, Stale, begun, is_followed, older_than_window
 from retcon.core.models import Input, Model
 from retcon.core.planning import World, readers_of
+from retcon.core.plans import code_of
 from retcon.core.projects import Project
 from retcon.core.ranges import from_start, held_by_inputs, tells_history
 from retcon.core.readings import Reading, reading_of
@@ -70,7 +71,7 @@ class Finder:
     def stale_by_code(self, name: str) -> SliceSet:
         """Published slices of a model that were computed by other code, or with other settings. From the ledger."""
         model = self._graph.models[name]
-        now = f"{model.fingerprint} {self._records.project.settings.fingerprint}"
+        now = code_of(model.fingerprint, self._records.project.settings.fingerprint)
         codes = self._records.ledger.standing_code(name)
         return SliceSet.labelled(model.grain, (label for label, code in codes.items() if code != now))
 
@@ -102,7 +103,7 @@ class Finder:
         world, consumed = self._world(model), self._records.ledger.standing_consumption(model.name)
         shown = world.published.get(model.name, SliceSet(model.grain))
         possible = begun(shown | self._buildable(model, world, now), now) if shown else shown
-        known = SliceSet.of(model.grain, (s.ordinal for s in shown if s.label in consumed))
+        known = self._known(shown, consumed)
         inputs: list[ComparedInput] = []
         for look in looks:
             content = {

@@ -88,8 +88,9 @@ class Loader:
         """Move watermarks past changes that make nothing stale, or are too old."""
         if due.advances or due.late:
             self._ledger.prepare()
-            why = NOTHING_LOADED
-            self._ledger.move_watermarks(due.advances, due.late, is_set=True, why=why, at=now, who=who)
+            self._ledger.move_watermarks(
+                due.advances, due.late, is_set=True, why=NOTHING_LOADED, at=now, who=who
+            )  # fmt: skip
 
     def _plan(self, wanted: Sequence[Found], ask: Ask) -> Plan:
         set_back = {each.model for each in wanted if each.set_back}
