@@ -8,6 +8,7 @@ from datetime import timedelta
 import pytest
 
 from retcon.core.plans import Load
+from retcon.core.runs import RolledBack
 from retcon.core.watermarks import Advance, Mark
 from retcon.ledger.migrate import migrate
 from retcon.ledger.store import SqlLedger
@@ -76,6 +77,14 @@ def test_a_publish_and_its_rollback_are_told_once_each(hooked: SqlLedger) -> Non
     assert [(each.mark.snapshot_id, each.cause) for each in hooked.undelivered()] == [(5, "load")]
     driver.roll_back()
     assert [(each.is_set, each.cause) for each in hooked.undelivered()] == [(True, "load"), (False, "rollback")]
+
+
+def test_a_clock_that_stands_still_tells_nothing_twice(hooked: SqlLedger) -> None:
+    driver = Driver(hooked, replace(a_plan(), load=Load(advances=(Advance(mark=mark(FCT, 5), after=0),))))
+    driver.begin_publish()
+    driver.publish()
+    hooked.roll_back(driver.plan.id, RolledBack(reason="wrong", snapshots={}), [], at=driver.at, who=ANN)
+    assert [each.cause for each in hooked.undelivered()] == ["load", "rollback"]
 
 
 def test_a_publish_that_is_found_in_the_tables_is_told_too(hooked: SqlLedger) -> None:

@@ -22,7 +22,9 @@ def put(connection: Connection, hooks: Hooks, moved: ColumnElement[bool]) -> Non
     """What is to be delivered of these movements, in the transaction that makes them."""
     if not hooks:
         return
-    rows = connection.execute(select(_W.entry, _W.model).where(moved).order_by(_W.entry)).all()
+    # By a clock that stands still, a publish and its rollback are of the same moment.
+    news = moved & _W.entry.not_in(select(_D.movement))
+    rows = connection.execute(select(_W.entry, _W.model).where(news).order_by(_W.entry)).all()
     due = [
         {"hook": hook, "movement": row.entry, "tries": 0}
         for row in rows
