@@ -12,7 +12,7 @@ from retcon.core.plans import Load
 from retcon.core.runs import Cancelled
 from retcon.errors import Conflict
 from retcon.ledger.store import SqlLedger
-from tests.ledger.examples import FCT, NOON, Driver, a_plan, published_run
+from tests.ledger.examples import FCT, NOON, Driver, a_plan, published, published_run
 
 PLAN = a_plan("wrote", days=2)
 FIRST, SECOND = (slice.label for slice in PLAN.models[0].slices)
@@ -66,6 +66,20 @@ def test_a_publish_restates_what_is_late_of_its_slices_and_its_rollback_opens_it
     assert decisions(ledger) == [("2020-01-01", Decision.OPEN), (FIRST, Decision.RESTATED)]
     driver.roll_back()
     assert decisions(ledger) == [("2020-01-01", Decision.OPEN), (FIRST, Decision.OPEN)]
+
+
+def test_a_publish_that_had_read_its_inputs_before_or_only_some_keys_of_them_settles_nothing(
+    ledger: SqlLedger,
+) -> None:
+    published_run(ledger, replace(PLAN, id="before"))
+    noted(ledger, LATE)
+    published_run(ledger, PLAN)
+    assert decisions(ledger) == [(FIRST, Decision.OPEN)], "made of what it was made of"
+    keyed = Driver(ledger, replace(PLAN, id="keyed"))
+    keyed.begin_publish()
+    made = published(keyed.plan)
+    keyed.publish(event=replace(made, consumed=tuple(replace(c, content="keys:keyed") for c in made.consumed)))
+    assert decisions(ledger) == [(FIRST, Decision.OPEN)]
 
 
 def test_what_a_load_found_too_late_is_recorded_with_its_publish_and_not_before(ledger: SqlLedger) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -79,9 +79,31 @@ def decide(
 
 
 def restated(connection: Connection, run: str) -> None:
-    """A publish brought in what was late of its slices."""
+    """A publish brought in what was late of its slices; not where it had pinned its inputs before that came."""
     waiting = _C.decision.in_([Decision.OPEN, Decision.APPROVED])
-    connection.execute(update(EXCEPTIONS).where(waiting, _is_of(run)).values(decision=Decision.RESTATED, run_id=run))
+    late = [_entry(row) for row in connection.execute(select(EXCEPTIONS).where(waiting, _is_of(run)))]
+    made_of = _by_slice(reading.consumption(connection, run) if late else [])
+    before = {model: reading.consumption_before(connection, run, model) for model in {each.late.model for each in late}}
+    for each in late:
+        now = made_of.get((each.late.model, each.late.slice), {})
+        if _brings_in(each.late, now, before[each.late.model].get(each.late.slice, {})):
+            one = update(EXCEPTIONS).where(_C.entry == each.entry)
+            connection.execute(one.values(decision=Decision.RESTATED, run_id=run))
+
+
+def _by_slice(consumed: Iterable[Consumed]) -> dict[tuple[str, str], dict[str, Consumed]]:
+    found: dict[tuple[str, str], dict[str, Consumed]] = {}
+    for each in consumed:
+        found.setdefault((each.model, each.slice), {})[each.input] = each
+    return found
+
+
+def _brings_in(late: LateChange, now: Mapping[str, Consumed], before: Mapping[str, Consumed]) -> bool:
+    """Is a slice made of something else now, by an input that changed late? Rows of some keys aren't all of it."""
+    contents = [
+        (now[name].content, before[name].content if name in before else "") for name in late.because_of if name in now
+    ]
+    return any(is_now != was and not is_now.startswith("keys:") for is_now, was in contents)
 
 
 def reopened(connection: Connection, run: str) -> None:
