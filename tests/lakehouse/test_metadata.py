@@ -609,6 +609,25 @@ def test_each_commit_tells_what_it_added_and_what_it_took_out(lake: Lake) -> Non
 # ── branches ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+def test_what_a_publish_replaced_is_briefly_told_by_its_summary(lake: Lake) -> None:
+    lake.by_day("raw.t")
+    start = lake.append("raw.t", "2026-01-01")
+    marks = {"retcon__run": "r", "retcon__slices": "2026-01-02..2026-01-03"}
+    published = lake.append("raw.t", "2026-01-02", **marks)
+    others = lake.append("raw.t", "2026-01-05")
+    staged = lake.append("raw.t", "2026-01-06", **marks, retcon__wave="1")
+    end = lake.append("raw.t", "2026-01-07", retcon__run="r", retcon__slices="2026-W03")
+
+    def told(*, briefly: bool) -> dict[int, str]:
+        found = lake.metadata.commits("raw.t", time="d", grain=Grain.DAY, since=start, until=end, briefly=briefly)
+        return {commit.snapshot_id: commit.added.slices.text for commit in found or ()}
+
+    by_files = {published: "2026-01-02", others: "2026-01-05", staged: "2026-01-06", end: "2026-01-07"}
+    assert told(briefly=False) == by_files
+    # Only where main itself was published to, and cut as it is now.
+    assert told(briefly=True) == {**by_files, published: "2026-01-02..2026-01-03"}
+
+
 def test_the_head_of_a_branch_moves_with_its_commits_and_main_stays(lake: Lake) -> None:
     lake.by_day("raw.t")
     base = lake.append("raw.t", "2026-01-01")

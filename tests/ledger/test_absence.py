@@ -29,6 +29,7 @@ QUESTIONS: dict[str, tuple[Callable[[SqlLedger], object], object]] = {
     "intent": (lambda ledger: ledger.intent("run_a"), None),
     "lease": (lambda ledger: ledger.lease("run_a"), None),
     "published_slices": (lambda ledger: ledger.published_slices(FCT), {}),
+    "empty_slices": (lambda ledger: ledger.empty_slices(FCT), ()),
     "unmeasured_slices": (lambda ledger: ledger.unmeasured_slices(FCT), ()),
     "last_published": (lambda ledger: ledger.last_published([FCT]), {}),
     "standing_consumption": (lambda ledger: ledger.standing_consumption(FCT), {}),

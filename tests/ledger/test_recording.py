@@ -482,6 +482,29 @@ def test_the_newest_publish_that_stands_is_found_per_slice_and_per_model(ledger:
     assert ledger.last_published([]) == {}
 
 
+def test_some_slices_are_asked_for_as_all_of_them_are(ledger: SqlLedger, database: Database) -> None:
+    database.add_table(FCT)
+    published_run(ledger, a_plan("first", days=600), checksum="first")
+    published_run(ledger, a_plan("second", days=2), at=NOON + timedelta(days=1), checksum="second")
+    everything, consumed = ledger.published_slices(FCT), ledger.standing_consumption(FCT)
+    labels = list(everything)
+    for few in ([], labels[1:3], ["1999-01-01", labels[-1]]):
+        assert ledger.published_slices(FCT, few) == {label: everything[label] for label in few if label in everything}
+        assert ledger.standing_consumption(FCT, few) == {label: consumed[label] for label in few if label in consumed}
+    # Of so many, all come along.
+    assert ledger.published_slices(FCT, labels) == everything
+    assert ledger.standing_consumption(FCT, labels) == consumed
+
+
+def test_empty_are_the_slices_whose_newest_publish_has_no_rows(ledger: SqlLedger) -> None:
+    plan = a_plan("first", days=3)
+    first, second, _ = (slice.label for slice in plan.models[0].slices)
+    published_run(ledger, plan, empty=(first, second))
+    assert ledger.empty_slices(FCT) == (first, second)
+    published_run(ledger, a_plan("second", days=1), at=NOON + timedelta(days=1))
+    assert ledger.empty_slices(FCT) == (second,)
+
+
 def test_what_was_rolled_back_uncovers_the_publish_before_it(ledger: SqlLedger, database: Database) -> None:
     published_run(ledger, a_plan("first"), checksum="first")
     published_run(ledger, a_plan("second"), at=NOON + timedelta(days=1), checksum="second").roll_back()

@@ -285,6 +285,10 @@ class SliceSet:
         return cls.of(cut, ordinals)
 
     @property
+    def labels(self) -> tuple[str, ...]:
+        return tuple(self.grain.label(ordinal) for ordinal in self.ordinals)
+
+    @property
     def text(self) -> str:
         """Ranges as people write them: `2025-10-25..2026-01-22, 2026-02-03`."""
         label = self.grain.label

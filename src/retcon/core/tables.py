@@ -205,7 +205,7 @@ _NARROW = 32
 
 def _is_narrow(file: TableFile) -> bool:
     """Listed under each of its slices; a file that spans years, or has no bounds, is looked at one by one."""
-    return _is_bounded(file) and len(file.slices) <= _NARROW
+    return file.first is not None and file.last is not None and file.last - file.first < _NARROW
 
 
 def _is_bounded(file: TableFile) -> bool:

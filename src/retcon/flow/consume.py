@@ -36,7 +36,7 @@ def consumed_by(run: Run, context: Context) -> tuple[Consumed, ...]:
         kept = kept_slices(run, planned, context)
         if kept:
             # Not computed now: they are made of what they were made of.
-            standing = context.ledger.standing_consumption(planned.name)
+            standing = context.ledger.standing_consumption(planned.name, kept.labels)
             found += [entry for slice in kept for entry in standing[slice.label].values()]
         found += looks.consumed(planned, planned.slices - kept)
     return tuple(found)

@@ -25,7 +25,7 @@ def as_they_are(run: Run, planned: PlannedModel, pending: SliceSet, context: Con
     standing = standing_at(context, planned.name, run.tables[planned.name].base_snapshot, dragged_along)
     made_by, code = context.ledger.standing_code(planned.name), code_of(planned.fingerprint, run.plan.settings)
     candidates = SliceSet.of(model.grain, (s.ordinal for s in standing if made_by.get(s.label) == code))
-    consumed = context.ledger.standing_consumption(planned.name)
+    consumed = context.ledger.standing_consumption(planned.name, candidates.labels)
     followed = {i.name for i in model.inputs if is_followed(i)}
     others = {
         entry.slice

@@ -201,7 +201,7 @@ class Finder:
         world = self._world(model)
         shown = world.published.get(model.name, nothing)
         possible = begun(shown | self._buildable(model, world, now), now)
-        consumed = self._records.ledger.standing_consumption(model.name)
+        consumed = self._consumed_of(model, looks)
         why = self._new_by_upstream(model, made, world, now) if is_following else {}
         waiting: dict[str, SliceSet] = {}
         for look in looks:
@@ -281,6 +281,17 @@ class Finder:
             return SliceSet.of(model.grain, (s.ordinal for s in possible if s not in shown or s.label in consumed))
         readers = readers_of(look.input, model, look.changed.slices, self._graph)
         return from_start(model, begun(possible if readers is None else readers, now))
+
+    def _consumed_of(self, model: Model, looks: Sequence[Look]) -> _Consumption:
+        """What the slices that could be stale were computed from: a long history isn't read for a few changes."""
+        touched = SliceSet(model.grain)
+        for look in (look for look in looks if not look.is_unchanged):
+            changed = look.changed
+            readers = None if changed is None else readers_of(look.input, model, changed.slices, self._graph)
+            if readers is None:
+                return self._records.ledger.standing_consumption(model.name)
+            touched |= readers
+        return self._records.ledger.standing_consumption(model.name, touched.labels)
 
     def _moved(self, looks: Sequence[Look]) -> tuple[Advance, ...]:
         """The marks that aren't where the watermarks are."""

@@ -40,7 +40,7 @@ def standing_at(
 
 
 def _published(records: Records, model: str, grain: Cut, wanted: SliceSet | None) -> dict[Slice, PublishedSlice]:
-    held = records.ledger.published_slices(model)
+    held = records.ledger.published_slices(model, None if wanted is None else wanted.labels)
     slices = SliceSet.labelled(grain, held) if wanted is None else wanted
     return {slice: held[slice.label] for slice in slices if slice.label in held}
 
@@ -54,7 +54,7 @@ def _untouched_since(records: Records, model: str, made: Mapping[str, int], unti
     history since the oldest of them is there.
     """
     slicing = records.project.graph.models[model].slicing
-    look = partial(records.tables.commits, model, time=slicing.by, grain=slicing.every, until=until)
+    look = partial(records.tables.commits, model, time=slicing.by, grain=slicing.every, until=until, briefly=True)
     commits = look(since=next(iter(made.values())))
     if commits is None:
         return {run: _changed(look(since=snapshot), slicing.every) for run, snapshot in made.items()}

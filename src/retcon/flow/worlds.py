@@ -59,5 +59,4 @@ def _published(model: Model, snapshot_id: int | None, contents: _Contents, table
         model.name, time=by, grain=model.grain, snapshot_id=snapshot_id
     )
     # What was published with rows and has none now is missing, whatever the ledger says.
-    empty = (label for label, slice in ledger.published_slices(model.name).items() if not slice.rows)
-    return held.present | SliceSet.labelled(model.grain, empty)
+    return held.present | SliceSet.labelled(model.grain, ledger.empty_slices(model.name))

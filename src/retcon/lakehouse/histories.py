@@ -59,14 +59,46 @@ def operation_of(snapshot: Snapshot) -> str:
     return snapshot.summary.operation.value if snapshot.summary is not None else "commit"
 
 
-def commits_between(table: Table, spans: Spans, since: int | None, until: int) -> tuple[Commit, ...] | None:
-    """Every commit after one snapshot up to another, oldest first; None where the history between them is gone."""
+def commits_between(
+    table: Table, spans: Spans, since: int | None, until: int, *, briefly: bool = False
+) -> tuple[Commit, ...] | None:
+    """Every commit after one snapshot up to another, oldest first; None where the history between them is gone.
+
+    Briefly: of publishes and rollbacks only the slices that they replaced, as their summaries tell; the table is then
+    looked at as it is sliced.
+    """
     found: list[Commit] = []
     for snapshot in back_to(table, until, since):
         if snapshot is None:
             return None
-        found.append(commit_of(table, snapshot, spans))
+        replaced = replaced_slices(snapshot, spans.key[1]) if briefly else None
+        found.append(commit_of(table, snapshot, spans) if replaced is None else _brief(snapshot, replaced))
     return tuple(reversed(found))
+
+
+def replaced_slices(snapshot: Snapshot, cut: Cut) -> SliceSet | None:
+    """The slices that a publish or a rollback replaced, as it says itself; None where it is another commit, or was made
+    when the table was cut otherwise.
+    """
+    told = snapshot.summary.additional_properties if snapshot.summary is not None else {}
+    # Waves, and what carries them over onto a new base, are staged; where main was moved to one, others did it.
+    if "retcon.wave" in told or ROUND in told or "retcon.slices" not in told:
+        return None
+    try:
+        return SliceSet.parse(cut, told["retcon.slices"])
+    except ValueError:
+        return None
+
+
+def _brief(snapshot: Snapshot, replaced: SliceSet) -> Commit:
+    return Commit(
+        snapshot_id=snapshot.snapshot_id,
+        operation=operation_of(snapshot),
+        run=run_of(snapshot),
+        added=Changed(slices=replaced),
+        removed=Changed(slices=replaced),
+        at=EPOCH + timedelta(milliseconds=snapshot.timestamp_ms),
+    )
 
 
 def commit_of(table: Table, snapshot: Snapshot, spans: Spans) -> Commit:

@@ -15,6 +15,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from retcon.errors import Fault
+from retcon.lakehouse.caches import cache_folder
 
 PACKAGES = (
     "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0",
@@ -46,16 +47,10 @@ def kept_jars(environ: Mapping[str, str], *, delta: bool = False, s3: bool = Fal
 
 
 def _kept(packages: Sequence[str], environ: Mapping[str, str]) -> list[Path]:
-    folder = _cache(environ) / "jars" / sha256("\n".join(packages).encode()).hexdigest()[:12]
+    folder = cache_folder(environ) / "jars" / sha256("\n".join(packages).encode()).hexdigest()[:12]
     if not folder.is_dir():
         _resolve(folder, packages, environ)
     return sorted(folder.glob("*.jar"))
-
-
-def _cache(environ: Mapping[str, str]) -> Path:
-    if given := environ.get("RETCON_CACHE"):
-        return Path(given)
-    return Path(environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "retcon"
 
 
 def _resolve(folder: Path, packages: Sequence[str], environ: Mapping[str, str]) -> None:

@@ -62,6 +62,7 @@ from retcon.lakehouse.histories import (
     run_of,
     staged_slices,
 )
+from retcon.lakehouse.manifest_cache import Looked, ManifestCache
 from retcon.lakehouse.snapshots import drop_refs, landing_of, marks_of, refs_of
 from retcon.lakehouse.spans import Spans
 
@@ -76,8 +77,11 @@ class IcebergMetadata:
     def __init__(self, catalog: Catalog) -> None:
         self._settings = catalog
         self._opened: IcebergCatalog | None = None
-        self._manifests: dict[tuple[str, int | None, Cut], TableContents] = {}
+        self._kept = ManifestCache()
+        self._manifests: dict[Looked, TableContents] = {}
         """What each manifest lists, as it was looked at: manifests never change, and snapshots share most of them."""
+        self._snapshots: dict[tuple[str, int, int | None, Cut], TableContents] = {}
+        """What snapshots hold; they never change, either."""
 
     def names(self) -> tuple[str, ...]:
         """Every table of the catalog."""
@@ -128,25 +132,30 @@ class IcebergMetadata:
                 next="it was expired or the table was made again: `retcon plan --refresh` plans on what is there now",
             )
         spans = Spans(table, time, grain)
-        files: list[TableFile] = []
-        null_rows = 0
-        for manifest in snapshot.manifests(table.io):
-            listed = self._listed(manifest, table, spans)
-            files += listed.files
-            null_rows += listed.null_rows
-        return TableContents(grain=grain, files=tuple(files), null_rows=null_rows)
+        key = (str(table.metadata.table_uuid), snapshot_id, *spans.key)
+        if key not in self._snapshots:
+            listed = [self._listed(manifest, table, spans) for manifest in snapshot.manifests(table.io)]
+            self._snapshots[key] = TableContents(
+                grain=grain,
+                files=tuple(file for each in listed for file in each.files),
+                null_rows=sum(each.null_rows for each in listed),
+            )
+        return self._snapshots[key]
 
     def _listed(self, manifest: ManifestFile, table: Table, spans: Spans) -> TableContents:
         """What a manifest lists and doesn't take back."""
-        key = (manifest.manifest_path, *spans.key)
-        if key not in self._manifests:
+        looked = (manifest.manifest_path, manifest.manifest_length, *spans.key)
+        listed = self._manifests.get(looked) or self._kept.get(looked)
+        if listed is None:
             held = _held(manifest, table)
-            self._manifests[key] = TableContents(
+            listed = TableContents(
                 grain=spans.key[1],
                 files=tuple(spans.file(file) for file in held),
                 null_rows=sum(spans.null_rows(file) for file in held),
             )
-        return self._manifests[key]
+            self._kept.keep(looked, listed)
+        self._manifests[looked] = listed
+        return listed
 
     def survey(self, name: str, *, by: str | None, grain: Cut) -> Survey:
         """What the table is like, as far as whoever wants to replace its slices must know."""
@@ -199,7 +208,7 @@ class IcebergMetadata:
         return None if commits is None else changed_by(commits, grain)
 
     def commits(
-        self, name: str, *, time: str | None, grain: Cut, since: int | None, until: int | None
+        self, name: str, *, time: str | None, grain: Cut, since: int | None, until: int | None, briefly: bool = False
     ) -> tuple[Commit, ...] | None:
         """The commits after one snapshot up to another, oldest first; None where the history between them is gone."""
         if since == until:
@@ -207,7 +216,7 @@ class IcebergMetadata:
         table = self._load(name)
         if table is None or until is None:
             return None
-        return commits_between(table, Spans(table, time, grain), since, until)
+        return commits_between(table, Spans(table, time, grain), since, until, briefly=briefly)
 
     def buckets_of(self, name: str, column: str, number: int, texts: Sequence[str]) -> frozenset[int] | None:
         """The buckets of these values of a column, as text; None where only Spark could read them."""
@@ -399,6 +408,7 @@ class IcebergMetadata:
             self._opened.close()
             self._opened = None
         self._manifests.clear()
+        self._snapshots.clear()
 
     def _load(self, name: str) -> Table | None:
         catalog = self._catalog()

@@ -45,6 +45,8 @@ class Spans:
         self._field: NestedField | None = None
         if time is not None:
             self._field = next((f for f in schema.fields if f.name.lower() == time.lower()), None)
+        self._by_partition: dict[tuple[Any, ...], tuple[int, int] | None] = {}
+        """The one slice of each partition that lies in one."""
 
     @property
     def key(self) -> tuple[int | None, Cut]:
@@ -63,7 +65,7 @@ class Spans:
         )
 
     def null_rows(self, file: DataFile) -> int:
-        if self._field is None or file.content != DataFileContent.DATA:
+        if self._field is None or file.content != DataFileContent.DATA or self._within_one(file) is not None:
             return 0
         spec = self._specs[file.spec_id]
         cut = self._cut
@@ -76,11 +78,27 @@ class Spans:
             return 0, 0
         if isinstance(self._cut, Buckets):
             return self._bucket(file, self._cut)
+        one = self._within_one(file)
+        if one is not None:
+            return one
         hours = self._hours(file)
         if hours is None or hours == NO_SLICE:
             return hours or (None, None)
         first, last = (self._cut.holding(hour) for hour in hours)
         return (first, last) if last - first < _WIDEST else (None, None)
+
+    def _within_one(self, file: DataFile) -> tuple[int, int] | None:
+        """The slice that holds the file's whole partition: bounds can't tell more, and no row is without a time."""
+        if self._field is None or not isinstance(self._cut, Grain):
+            return None
+        partition = file.partition
+        key = (file.spec_id, *(partition[at] for at in range(len(partition))))
+        if key not in self._by_partition:
+            hours = self._partition_hours(file, self._specs[file.spec_id])
+            slices = {self._cut.holding(hour) for hour in hours} if hours is not None and hours != NO_SLICE else set()
+            only = slices.pop() if len(slices) == 1 else None
+            self._by_partition[key] = None if only is None else (only, only)
+        return self._by_partition[key]
 
     def _bucket(self, file: DataFile, cut: Buckets) -> tuple[int | None, int | None]:
         """By the partition alone: bounds of a column tell nothing of its hashes."""

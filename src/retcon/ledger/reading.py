@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import Connection, Row, Select, exists, func, or_, select, true
@@ -32,6 +32,8 @@ from retcon.ledger.schema import ADOPTIONS, CONSUMPTION, EVENTS, RUNS, SLICES, V
 
 _UNWRITTEN = SliceState.SAME, SliceState.LAPSED
 """States of slices that a publish left alone."""
+_MOST_NAMED = 500
+"""Of more slices than this, all of the model's are read: databases bound the parameters of a query."""
 
 
 def run(connection: Connection, run_id: str) -> Run | None:
@@ -165,9 +167,11 @@ def consumption(connection: Connection, run_id: str) -> list[Consumed]:
     return [_consumed(row) for row in connection.execute(query)]
 
 
-def published_slices(connection: Connection, model: str) -> dict[str, PublishedSlice]:
-    """Per slice, the newest publish that stands, where it was measured."""
-    newest = _newest_slices(model)
+def published_slices(
+    connection: Connection, model: str, slices: Collection[str] | None = None
+) -> dict[str, PublishedSlice]:
+    """Per slice (of these, where they are given), the newest publish that stands, where it was measured."""
+    newest = _newest_slices(model, of=slices)
     return {
         row.slice: PublishedSlice(
             slice=row.slice,
@@ -181,13 +185,23 @@ def published_slices(connection: Connection, model: str) -> dict[str, PublishedS
     }
 
 
+def empty_slices(connection: Connection, model: str) -> tuple[str, ...]:
+    """Slices whose newest publish that stands has no rows."""
+    newest = _newest_slices(model).subquery()
+    without_rows = select(newest.c.slice).where(newest.c.rows == 0, newest.c.checksum.is_not(None))
+    return tuple(connection.scalars(without_rows.order_by(newest.c.slice)))
+
+
 def unmeasured_slices(connection: Connection, model: str) -> tuple[str, ...]:
     """Slices whose newest publish that stands is known from the tables alone."""
     return tuple(row.slice for row in connection.execute(_newest_slices(model)) if row.checksum is None)
 
 
-def _newest_slices(model: str, *, written: bool = True, before: int | None = None) -> Select[Any]:
+def _newest_slices(
+    model: str, *, written: bool = True, before: int | None = None, of: Collection[str] | None = None
+) -> Select[Any]:
     """Per slice, the newest publish that stands: that wrote it, or that found it to be as it came out."""
+    is_asked_for = SLICES.c.slice.in_(of) if of is not None and len(of) <= _MOST_NAMED else true()
     newness = func.row_number().over(partition_by=SLICES.c.slice, order_by=RUNS.c.publish_order.desc())
     standing = (
         select(
@@ -202,14 +216,19 @@ def _newest_slices(model: str, *, written: bool = True, before: int | None = Non
         .where(SLICES.c.model == model, RUNS.c.state == RunState.PUBLISHED)
         .where(SLICES.c.state.not_in(_UNWRITTEN if written else _UNWRITTEN[1:]))
         .where(RUNS.c.publish_order < before if before is not None else true())
+        .where(is_asked_for)
         .subquery()
     )
     return select(standing).where(standing.c.newness == 1).order_by(standing.c.slice)
 
 
-def standing_consumption(connection: Connection, model: str) -> dict[str, dict[str, Consumed]]:
-    """Per slice of a model, what its newest publish that stands was computed from, by input."""
-    return _consumption_of(connection, model, _newest_slices(model, written=False))
+def standing_consumption(
+    connection: Connection, model: str, slices: Collection[str] | None = None
+) -> dict[str, dict[str, Consumed]]:
+    """Per slice of a model (of these, where they are given), what its newest publish that stands was computed from, by
+    input.
+    """
+    return _consumption_of(connection, model, _newest_slices(model, written=False, of=slices))
 
 
 def consumption_before(connection: Connection, run_id: str, model: str) -> dict[str, dict[str, Consumed]]:

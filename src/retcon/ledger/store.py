@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -137,9 +137,13 @@ class SqlLedger:
         """The code that a run was opened with, by model."""
         return self._read(lambda connection: reading.code(connection, run_id), otherwise={})
 
-    def published_slices(self, model: str) -> dict[str, PublishedSlice]:
-        """Per slice of a model, the newest publish that stands."""
-        return self._read(lambda connection: reading.published_slices(connection, model), otherwise={})
+    def published_slices(self, model: str, slices: Collection[str] | None = None) -> dict[str, PublishedSlice]:
+        """Per slice of a model, the newest publish that stands; of these, where they are given."""
+        return self._read(lambda connection: reading.published_slices(connection, model, slices), otherwise={})
+
+    def empty_slices(self, model: str) -> tuple[str, ...]:
+        """Slices of a model whose newest publish that stands has no rows."""
+        return self._read(lambda connection: reading.empty_slices(connection, model), otherwise=())
 
     def unmeasured_slices(self, model: str) -> tuple[str, ...]:
         """Slices of a model whose newest publish that stands is known from the tables alone."""
@@ -149,9 +153,11 @@ class SqlLedger:
         """Per model, the run of its newest publish that stands."""
         return self._read(lambda connection: reading.last_published(connection, models), otherwise={})
 
-    def standing_consumption(self, model: str) -> dict[str, dict[str, Consumed]]:
-        """Per slice of a model, what its newest publish that stands was computed from, by input."""
-        return self._read(lambda connection: reading.standing_consumption(connection, model), otherwise={})
+    def standing_consumption(self, model: str, slices: Collection[str] | None = None) -> dict[str, dict[str, Consumed]]:
+        """Per slice of a model, what its newest publish that stands was computed from, by input; of these, where they
+        are given.
+        """
+        return self._read(lambda connection: reading.standing_consumption(connection, model, slices), otherwise={})
 
     def standing_runs(self, model: str) -> dict[str, str]:
         """Per slice of a model, the run of its newest publish that stands."""
