@@ -27,11 +27,12 @@ from retcon.core.jobs import (
     WaveTarget,
 )
 from retcon.core.leases import Driver, Lease, StopRequest
-from retcon.core.measures import FullRefresh, SliceMeasure, TableMeasures
+from retcon.core.measures import FullRefresh, Listed, SliceMeasure, TableMeasures
 from retcon.core.models import Model
 from retcon.core.overlaps import InTheWay
 from retcon.core.plans import Plan
 from retcon.core.pointers import PointerSwap
+from retcon.core.reconciling import Reconcile, SourceMeasure
 from retcon.core.runs import (
     Consumed,
     Event,
@@ -49,6 +50,7 @@ from retcon.core.runs import (
 from retcon.core.schedules import Kind, Turn
 from retcon.core.slices import Cut, Slice, SliceSet
 from retcon.core.sweeping import TableRefs
+from retcon.core.table_gates import Counted, ForeignKey, NoRows
 from retcon.core.tables import Aftermath, Changed, Column, TableContents, TableFacts
 from retcon.core.troubles import FileCheck, TableMarks
 from retcon.core.updates import Updates
@@ -125,6 +127,12 @@ class Warehouse(Protocol):
     def duplicates(self, request: MeasureRequest, gate: Unique, rows: int) -> Mapping[Slice, int]: ...
     def others_changed(self, request: MeasureRequest, keyed: KeyedRows) -> tuple[Slice, ...]: ...
     def differs_alone(self, job: Job, request: MeasureRequest, checksum: str) -> str: ...
+    def unaccepted(self, request: MeasureRequest, listed: Listed) -> tuple[str, ...]: ...
+    def orphans(self, request: MeasureRequest, gate: ForeignKey, to: Read) -> Counted: ...
+    def rows_found(self, request: MeasureRequest, gate: NoRows, tables: Mapping[str, Read]) -> Counted: ...
+    def source_metrics(
+        self, request: MeasureRequest, gate: Reconcile, source: Read
+    ) -> Mapping[Slice, SourceMeasure]: ...
     def carry_over(self, request: PublishRequest) -> None: ...
     def prepare_publish(self, request: PublishRequest) -> PointerSwap: ...
     def prepare_rollback(self, request: UndoRequest) -> PointerSwap: ...
