@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from retcon.core.expectations import Expectation, GreatExpectations, Unmet
 from retcon.core.gates import Evidence, Gate, Looks, Verdict, judge, listed_values, not_null_columns
 from retcon.core.measures import Listed, SliceMeasure, TableMeasures, Value, ValueKind
 from retcon.core.queries import Query
@@ -125,3 +126,21 @@ def test_rows_of_no_planned_slice_come_first_and_the_snapshot_is_told(gate: Gate
     nothing = verdict_of(gate, looks=Looks(counted={"g": Counted(examples=("a=1",))}))
     assert nothing.passed
     assert nothing.findings == ()
+
+
+def test_expectations_that_arent_met_are_told_with_counts_and_as_much_as_may_be_shown() -> None:
+    suite = tuple(Expectation(type=f"expect_{n}", arguments={}) for n in range(4))
+    gate = GreatExpectations(name="g", suite="orders.json", expectations=suite)
+    unmet = (
+        Unmet(type="expect_row_count", observed="50"),
+        Unmet(type="expect_in_set", columns=("k",), unexpected=1200, rows=5000, examples=("GBP", "CHF")),
+        Unmet(type="expect_column_to_exist", columns=("zz",)),
+    )
+    verdict = verdict_of(gate, looks=Looks(unmet={"g": unmet}))
+    assert [f.text for f in verdict.findings] == [
+        "expect_column_to_exist of zz",
+        "expect_in_set of k: 1,200 of 5,000 rows unexpected, e.g. GBP, CHF",
+        "expect_row_count: observed 50",
+    ]
+    assert verdict.summary == "orders.json: 1 of 4 met"
+    assert verdict_of(gate, looks=Looks(unmet={"g": ()})).passed

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from decimal import Decimal
 from pathlib import Path
 
 import pytest
 
+from retcon.core.expectations import Expectation, GreatExpectations
 from retcon.core.gates import Gate, Metric
 from retcon.core.measures import Listed, Value, ValueKind
 from retcon.core.models import Model
@@ -209,3 +211,56 @@ def test_slices_are_reconciled_by_time_or_not_at_all(root: Path, slices: str, mo
     with pytest.raises(ProjectInvalid) as caught:
         model(root, f"reconcile: {{source: raw.s, metric: count(*), mart: sum(n){more}}}", slices=slices)
     assert caught.value.problems[0].message == message
+
+
+SUITE = {
+    "name": "orders",
+    "expectations": [
+        {"type": "expect_column_values_to_not_be_null", "kwargs": {"column": "a"}, "meta": {}},
+        {"expectation_type": "expect_table_row_count_to_be_between", "kwargs": {"min_value": 1}},
+    ],
+}
+
+
+@pytest.mark.parametrize("folder", [".", "suites", "models/mart"])
+def test_a_suite_is_beside_the_model_or_named_from_the_project(root: Path, folder: str) -> None:
+    (root / folder).mkdir(exist_ok=True)
+    (root / folder / "orders.json").write_text(json.dumps(SUITE))
+    named = "suites/orders.json" if folder == "suites" else "orders.json"
+    [gate] = gates(root, f"great_expectations: {{suite: {named}, warn: true}}")
+    assert gate == GreatExpectations(
+        name="great_expectations",
+        suite=named,
+        expectations=(
+            Expectation(type="expect_column_values_to_not_be_null", arguments={"column": "a"}),
+            Expectation(type="expect_table_row_count_to_be_between", arguments={"min_value": 1}),
+        ),
+        warns=True,
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (None, "`gates.great_expectations.suite` names orders.json, which isn't there"),
+        ("{", "`gates.great_expectations.suite` names orders.json, which can't be read: "),
+        ("[]", "`gates.great_expectations.suite` names a file without expectations"),
+        ('{"expectations": []}', "`gates.great_expectations.suite` names a file without expectations"),
+        (
+            '{"expectations": [{"type": "expect_x"}, {"kwargs": {}}]}',
+            "`gates.great_expectations.suite` names a suite whose item 2 is no expectation",
+        ),
+        (
+            '{"expectations": [{"type": "unexpected_rows_expectation"}]}',
+            "`gates.great_expectations.suite` names a suite with a query of its own",
+        ),
+    ],
+)
+def test_a_suite_that_isnt_one_is_refused_without_the_library(root: Path, text: str | None, message: str) -> None:
+    if text is not None:
+        (root / "orders.json").write_text(text)
+    with pytest.raises(ProjectInvalid) as caught:
+        model(root, "great_expectations: {suite: orders.json}")
+    [problem] = caught.value.problems
+    assert problem.message.startswith(message)
+    assert problem.line == 5

@@ -356,7 +356,6 @@ def test_a_time_that_is_a_number_of_slices_is_that_number(root: Path, every: str
         ("gates: [{}]", "a gate is one `kind: …`"),
         ("gates: [{driftt: {}}]", "unknown gate `driftt` — did you mean drift?"),
         ("gates: [profile: {}]", "the gate `profile` isn't supported yet"),
-        ("gates: [great_expectations: {}]", "the gate `great_expectations` isn't supported yet"),
         ("gates: [rows: {}]", "`gates.rows` needs `min`, `max`, `change` or `history`"),
         ("gates: [rows: {history: 3}]", "`gates.rows.history.slices` must be at least 4"),
         ("gates: [rows: {history: {deviation: 3}}]", "unknown key `gates.rows.history.deviation`"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Callable, Iterable
 from datetime import date, timedelta
@@ -184,3 +185,73 @@ def test_a_model_is_looked_at_as_it_is_staged_and_examples_are_shown_with_leave(
     shop.edit("mart.beside", "{currency: [USD]}", "{columns: {currency: [1]}, warn: true}")
     with pytest.raises(Refused, match="`accepted` lists numbers for currency, which is string"):
         shop.apply(shop.plan("mart.*", end="2026-01-02"))
+
+
+SUITE = [
+    ("expect_column_values_to_be_in_set", {"column": "currency", "value_set": ["USD"]}),
+    ("expect_table_row_count_to_be_between", {"min_value": 1, "max_value": 3}),
+    ("expect_column_max_to_be_between", {"column": "orders", "max_value": 1}),
+    ("expect_column_values_to_not_be_null", {"column": "order_date"}),
+    ("expect_compound_columns_to_be_unique", {"column_list": ["order_date", "currency"]}),
+]
+ON_REVENUE = "gates:\n  - great_expectations: {suite: revenue.json}"
+
+
+def write_suite(shop: Shop, *expectations: tuple[str, dict[str, object]]) -> None:
+    document = {"name": "revenue", "expectations": [{"type": type, "kwargs": kwargs} for type, kwargs in expectations]}
+    (shop.root / "revenue.json").write_text(json.dumps(document))
+
+
+@pytest.mark.filterwarnings("ignore")  # of the library's own
+def test_a_suite_of_great_expectations_is_a_gate(shop: Shop, capfd: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("great_expectations")
+    shop.open_doors()
+    shop.edit("mart.revenue", "gates:", ON_REVENUE)
+    write_suite(shop, *SUITE)
+    plan = shop.plan(end="2026-01-02")
+    before = shop.sql("SET")
+    with pytest.raises(GatesFailed, match=r"1 gate failed: mart\.revenue:great_expectations"):
+        shop.apply(plan)
+    assert shop.sql("SET") == before
+    verdict = verdicts(shop, plan)["great_expectations"]
+    assert [finding.text for finding in verdict.findings] == [
+        "expect_column_max_to_be_between of orders",
+        "expect_column_values_to_be_in_set of currency: 2 of 4 rows unexpected",
+        "expect_table_row_count_to_be_between: observed 4",
+    ]
+    assert verdict.summary == "revenue.json: 2 of 5 met"
+
+    shop.edit("mart.revenue", "gates:", "samples: true\ngates:")
+    with pytest.raises(GatesFailed):
+        shop.apply(plan)
+    assert [finding.text for finding in verdicts(shop, plan)["great_expectations"].findings][:2] == [
+        "expect_column_max_to_be_between of orders: observed 8",
+        "expect_column_values_to_be_in_set of currency: 2 of 4 rows unexpected, e.g. EUR, EUR",
+    ]
+    for wrong, why in (
+        (("expect_nothing", {}), "expect_nothing of revenue.json: expect_nothing not found"),
+        (
+            ("expect_column_values_to_not_be_null", {"colum": "a"}),
+            "expect_column_values_to_not_be_null of revenue.json",
+        ),
+        (("expect_column_max_to_be_between", {"column": "nope", "max_value": 1}), 'The column "nope"'),
+    ):
+        write_suite(shop, SUITE[0], wrong)
+        shop.close()
+        with pytest.raises(Refused, match=why):
+            shop.apply(plan)
+    assert "Calculating Metrics" not in capfd.readouterr().err
+
+
+def test_a_suite_without_the_library_is_refused_before_anything_is_staged(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop.open_doors()
+    shop.edit("mart.revenue", "gates:", ON_REVENUE)
+    write_suite(shop, *SUITE)
+    plan = shop.plan(end="2026-01-02")
+    monkeypatch.setattr("retcon.lakehouse.expectations.find_spec", lambda _: None)
+    with pytest.raises(Refused, match="the library is not installed") as refused:
+        shop.apply(plan)
+    assert "pip install 'retcon[great-expectations]'" in refused.value.next
+    assert not [wave for wave in shop.workspace.ledger.waves(plan.id) if wave.attempts]

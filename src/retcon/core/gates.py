@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import assert_never
 
+from retcon.core.expectations import GreatExpectations, Unmet, judge_expectations
 from retcon.core.findings import Finding as Finding
 from retcon.core.findings import percent as percent
 from retcon.core.measures import Listed, SliceMeasure, TableMeasures
@@ -72,7 +73,7 @@ class Drift:
     kind: str = "drift"
 
 
-Gate = Rows | Unique | NotNull | Drift | NullRate | Accepted | ForeignKey | NoRows | Reconcile
+Gate = Rows | Unique | NotNull | Drift | NullRate | Accepted | ForeignKey | NoRows | Reconcile | GreatExpectations
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,6 +109,7 @@ class Looks:
     sources: Mapping[str, SourceMeasures] = field(default_factory=dict)
     examples: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Values that aren't accepted, where they may be shown."""
+    unmet: Mapping[str, tuple[Unmet, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -201,6 +203,8 @@ def judge(gate: Gate, evidence: Evidence) -> Verdict:
             findings, summary = judge_no_rows(gate, evidence.looks.counted[gate.name])
         case Reconcile():
             findings, summary = judge_reconcile(gate, evidence.staged, evidence.looks.sources[gate.name])
+        case GreatExpectations():
+            findings, summary = judge_expectations(gate, evidence.looks.unmet[gate.name])
         case _:
             assert_never(gate)
     return Verdict(

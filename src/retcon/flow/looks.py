@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 from functools import cache
 
+from retcon.core.expectations import GreatExpectations, Unmet
 from retcon.core.gates import Looks, tables_of
 from retcon.core.jobs import MeasureRequest, Read
 from retcon.core.measures import TableMeasures
@@ -17,7 +18,7 @@ from retcon.core.table_gates import Counted, ForeignKey, NoRows
 from retcon.core.value_gates import Accepted
 from retcon.errors import Refused
 from retcon.flow.context import Context
-from retcon.flow.ports import Tables
+from retcon.flow.ports import Tables, Warehouse
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,6 +79,7 @@ def looks_of(request: MeasureRequest, staged: TableMeasures, sees: Sees, context
     counted: dict[str, Counted] = {}
     sources: dict[str, SourceMeasures] = {}
     examples: dict[str, tuple[str, ...]] = {}
+    unmet: dict[str, tuple[Unmet, ...]] = {}
 
     def other(name: str) -> Seen:
         return Seen(read=own, is_recorded=True) if name == request.model.name else sees(name)
@@ -101,9 +103,11 @@ def looks_of(request: MeasureRequest, staged: TableMeasures, sees: Sees, context
                 source = other(gate.source)
                 slices = context.warehouse.source_metrics(request, gate, source.read)
                 sources[gate.name] = SourceMeasures(slices=slices, seen=source.told)
+            case GreatExpectations():
+                unmet[gate.name] = context.warehouse.unmet(request, gate)
             case _:
                 pass
-    return Looks(counted=counted, sources=sources, examples=examples)
+    return Looks(counted=counted, sources=sources, examples=examples, unmet=unmet)
 
 
 def require_gate_tables(model: Model, planned: Collection[str], tables: Tables) -> None:
@@ -118,3 +122,9 @@ def require_gate_tables(model: Model, planned: Collection[str], tables: Tables) 
                 state="no plan was written",
                 next=f"did you mean {close}?" if close else "correct the name under `gates:`, or make that table first",
             )
+
+
+def require_libraries(models: Iterable[Model], warehouse: Warehouse) -> None:
+    """What gates are judged with is installed: else nobody would know before everything is staged."""
+    if any(isinstance(gate, GreatExpectations) for model in models for gate in model.gates):
+        warehouse.require_expectations()

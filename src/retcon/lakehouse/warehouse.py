@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 
 from retcon.core.projects import Catalog, Source
 from retcon.errors import Fault
+from retcon.lakehouse.expectations import Expectations
 from retcon.lakehouse.gate_reads import GateReads
 from retcon.lakehouse.measuring import Measuring
 from retcon.lakehouse.moving import Moving
@@ -39,7 +40,7 @@ class SparkWarehouse:
         by_partition = cache(lambda: ScopedReads(grouped_session(spark, catalog), catalog, code, foreign))
         staging = Staging(spark, catalog, reads, by_partition)
         measuring = Measuring(reads, by_partition)
-        gates = GateReads(reads)
+        gates, expectations = GateReads(reads), Expectations(reads)
         publishing = Publishing(spark, staging, by_catalog=settings.is_rest)
         self.output = _told(staging.output)
         self.make_table = _told(staging.make_table)
@@ -59,6 +60,8 @@ class SparkWarehouse:
         self.orphans = _told(gates.orphans)
         self.rows_found = _told(gates.rows_found)
         self.source_metrics = _told(gates.source_metrics)
+        self.require_expectations = expectations.require_expectations
+        self.unmet = _told(expectations.unmet)
         self.carry_over = _told(publishing.carry_over)
         self.prepare_publish = _told(publishing.prepare_publish)
         self.prepare_rollback = _told(publishing.prepare_rollback)

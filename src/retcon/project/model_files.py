@@ -118,7 +118,8 @@ def read_model(path: Path, root: Path, known: KnownNames, reader: SqlReader | No
             problems.object_to(place, Objection("holds `${`, which isn't filled in here", remedy=_PARAMS_REMEDY))
     keys = read_shape(ModelKeys, {} if document.value is None else document.value, problems)
     if keys is not None:
-        model = _model(_Header(name=name, path=shown, keys=keys, problems=problems), file, known, reader)
+        header = _Header(name=name, path=shown, keys=keys, problems=problems, folders=(path.parent, root))
+        model = _model(header, file, known, reader)
         if model is not None and not problems.found:
             return model
     raise problems.error()
@@ -186,6 +187,8 @@ class _Header:
     path: str
     keys: ModelKeys
     problems: Problems
+    folders: tuple[Path, ...]
+    """From which it names files."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -208,7 +211,9 @@ def _model(header: _Header, file: _SqlFile | _PythonFile, known: KnownNames, rea
     if reader is None:
         return _outline(header, file, slicing, inputs)
     _check_slice_type(_outline(header, file, slicing, inputs), problems)
-    gates = read_gates(keys.gates, key=keys.key, every=slicing.every, problems=problems, sql=reader)
+    gates = read_gates(
+        keys.gates, key=keys.key, every=slicing.every, problems=problems, sql=reader, folders=header.folders
+    )
     _check_references(header, known)
     if len(inputs) < len(keys.inputs):
         return None  # the code can't be judged without them
