@@ -80,7 +80,9 @@ class GateReads:
             frame = self._query(request, gate, tables)
             by = request.model.slicing.by
             type = type_of(frame, by) if by is not None else None
-            is_told = type in TIME_TYPES if isinstance(request.slices.grain, Grain) else type is not None
+            # 17 and '17' are in different buckets.
+            own = self._reads.frame(request.staged_read)
+            is_told = type in TIME_TYPES if isinstance(request.slices.grain, Grain) else type == type_of(own, by)
             slice: Column = F.lit(None)
             if is_told and type is not None:
                 in_scope = F.expr(slice_predicate(by, type, request.slices))
