@@ -52,7 +52,7 @@ $(READY): requirements.lock pyproject.toml
 	@touch $(READY)
 
 lock:
-	uv pip compile pyproject.toml --group dev --extra postgres --universal --python-version 3.11 \
+	uv pip compile pyproject.toml --group dev --extra postgres --extra great-expectations --universal --python-version 3.11 \
 	  --no-emit-index-url --no-annotate --no-header --upgrade -o requirements.lock
 
 clean:

@@ -73,12 +73,16 @@ def test_all_double_keys_are_told_at_once() -> None:
     assert [p.line for p in problems("a: 1\na: 2\nb: {c: 1, c: 2}\n")] == [2, 3]
 
 
-@pytest.mark.parametrize("key", ["on", "yes", "1", "2025-01-01", "null", "[a]"])
+@pytest.mark.parametrize("key", ["off", "yes", "1", "2025-01-01", "null", "[a]"])
 def test_a_key_that_yaml_does_not_take_for_text_is_refused(key: str) -> None:
     found = problem(f"ok: 1\n? {key}\n: 2\n")
     assert "isn't text" in found.message
     assert found.remedy == "put it in quotes"
     assert found.line == 2
+
+
+def test_on_is_a_key_like_any_other() -> None:
+    assert read_yaml("{on: [a], x: on}", path="f.yaml").value == {"on": ["a"], "x": True}
 
 
 def test_a_tab_is_named_with_its_line() -> None:

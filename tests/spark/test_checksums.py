@@ -15,7 +15,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from retcon.lakehouse.checksums import checksum_sums, checksum_text, row_hash, shape_of
-from retcon.lakehouse.measuring import _metric, _number, _summed_scale
+from retcon.lakehouse.gate_values import number_of
+from retcon.lakehouse.measuring import _metric, _summed_scale
 from tests.shops import Shop
 
 pytestmark = pytest.mark.spark
@@ -129,7 +130,7 @@ def test_sums_of_decimals_are_exact(spark: SparkSession, values: list[int | None
     assert _summed_scale("SUM( amount )", frame) == scale
     [row] = frame.agg(_metric("SUM( amount )", scale).cast("string").alias("sum")).collect()
     there = [decimal for decimal in decimals if decimal is not None]
-    assert _number(row["sum"], "SUM( amount )", scale) == (sum(there) if there else None)
+    assert number_of(row["sum"], "SUM( amount )", scale) == (sum(there) if there else None)
 
 
 @pytest.mark.parametrize("metric", ["sum(x)", "sum(d + 1)", "avg(d)", "sum(wide)", "sum(gone)", "sum(d) / 2"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
+from retcon.core.gates import renamed
 from retcon.core.graphs import Graph
 from retcon.core.models import Model
 from retcon.core.projects import Project
@@ -32,6 +33,9 @@ def bound(project: Project, environment: str | None) -> Project:
 
 
 def _renamed(model: Model, prefix: str, own: Mapping[str, Model]) -> Model:
+    def name_of(table: str) -> str:
+        return prefix + table if table in own else table
+
     return replace(
         model,
         name=prefix + model.name,
@@ -39,6 +43,7 @@ def _renamed(model: Model, prefix: str, own: Mapping[str, Model]) -> Model:
             replace(i, table=prefix + i.table, written=i.table) if i.table in own else i for i in model.inputs
         ),
         after=tuple(prefix + name for name in model.after),
+        gates=tuple(renamed(gate, name_of) for gate in model.gates),
         consumers=(),
     )
 

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import assert_never
 
-from retcon.core.measures import SliceMeasure, TableMeasures
+from retcon.core.expectations import GreatExpectations, Unmet, judge_expectations
+from retcon.core.findings import Finding as Finding
+from retcon.core.findings import percent as percent
+from retcon.core.measures import Listed, SliceMeasure, TableMeasures
+from retcon.core.measures import Metric as Metric
+from retcon.core.reconciling import Reconcile, SourceMeasures, judge_reconcile
 from retcon.core.row_histories import RowHistory, usual_rows
 from retcon.core.slices import Slice
+from retcon.core.table_gates import Counted, ForeignKey, NoRows, judge_foreign_key, judge_no_rows
+from retcon.core.value_gates import Accepted, NullRate, judge_accepted, judge_null_rate
 
 SCHEMA, OUTSIDE_SCOPE, PARITY, EMPTY = "schema", "outside_scope", "parity", "empty"
 VALID = "valid"
@@ -19,15 +26,6 @@ OTHER_KEYS = "other_keys"
 ONE_ROW = "one_row_per_key"
 """Only where rows that are merged may move to another slice."""
 NEVER_OVERRIDDEN = frozenset({SCHEMA, OUTSIDE_SCOPE, EMPTY, VALID, OTHER_KEYS, ONE_ROW})
-
-
-@dataclass(frozen=True, kw_only=True)
-class Metric:
-    """An aggregate over the rows of a slice, as the author wrote it."""
-
-    expression: str
-    is_additive: bool
-    """The whole is the sum of its slices: `sum(x)`, `count(x)`, `count(*)`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,15 +73,7 @@ class Drift:
     kind: str = "drift"
 
 
-Gate = Rows | Unique | NotNull | Drift
-
-
-@dataclass(frozen=True, kw_only=True)
-class Finding:
-    """One thing a gate objects to: in a slice, or (slice None) in the whole."""
-
-    slice: str | None
-    text: str
+Gate = Rows | Unique | NotNull | Drift | NullRate | Accepted | ForeignKey | NoRows | Reconcile | GreatExpectations
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,6 +102,17 @@ class Verdict:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Looks:
+    """What was looked at apart from the measures, by the gate's name."""
+
+    counted: Mapping[str, Counted] = field(default_factory=dict)
+    sources: Mapping[str, SourceMeasures] = field(default_factory=dict)
+    examples: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Values that aren't accepted, where they may be shown."""
+    unmet: Mapping[str, tuple[Unmet, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Evidence:
     """What the gates of one model are judged by."""
 
@@ -124,6 +125,7 @@ class Evidence:
     """The rows of every slice that is published, by ordinal."""
     open: frozenset[Slice] = frozenset()
     """Slices that aren't over yet: more rows may come."""
+    looks: Looks = field(default_factory=Looks)
 
 
 def metrics_of(gates: Iterable[Gate]) -> tuple[Metric, ...]:
@@ -133,7 +135,45 @@ def metrics_of(gates: Iterable[Gate]) -> tuple[Metric, ...]:
 
 def not_null_columns(gates: Iterable[Gate]) -> tuple[str, ...]:
     """The columns whose NULLs must be counted."""
-    return tuple(dict.fromkeys(column for gate in gates if isinstance(gate, NotNull) for column in gate.columns))
+    counting = (gate for gate in gates if isinstance(gate, NotNull | NullRate))
+    return tuple(dict.fromkeys(column for gate in counting for column in gate.columns))
+
+
+def listed_values(gates: Iterable[Gate]) -> tuple[Listed, ...]:
+    """The values whose absence must be counted."""
+    return tuple(dict.fromkeys(each for gate in gates if isinstance(gate, Accepted) for each in gate.listed))
+
+
+def staged_metrics(gates: Sequence[Gate]) -> tuple[Metric, ...]:
+    """The metrics that only the staged slices are asked for."""
+    wanted = dict.fromkeys(gate.mart for gate in gates if isinstance(gate, Reconcile))
+    return tuple(metric for metric in wanted if metric not in metrics_of(gates))
+
+
+def tables_of(gate: Gate) -> tuple[str, ...]:
+    """The tables that a gate looks at beside the model's own slices."""
+    match gate:
+        case ForeignKey():
+            return (gate.to,)
+        case NoRows():
+            return tuple(dict.fromkeys(table for _, table in gate.tables))
+        case Reconcile():
+            return (gate.source,)
+        case _:
+            return ()
+
+
+def renamed(gate: Gate, name_of: Callable[[str], str]) -> Gate:
+    """The same gate where tables have other names."""
+    match gate:
+        case ForeignKey():
+            return replace(gate, to=name_of(gate.to))
+        case NoRows():
+            return replace(gate, tables=tuple((text, name_of(table)) for text, table in gate.tables))
+        case Reconcile():
+            return replace(gate, source=name_of(gate.source))
+        case _:
+            return gate
 
 
 def judge(gate: Gate, evidence: Evidence) -> Verdict:
@@ -153,6 +193,18 @@ def judge(gate: Gate, evidence: Evidence) -> Verdict:
             summary = f"{', '.join(gate.columns)}"
         case Drift():
             findings, summary = _drift_findings(gate, evidence)
+        case NullRate():
+            findings, summary = judge_null_rate(gate, evidence.staged)
+        case Accepted():
+            findings, summary = judge_accepted(gate, evidence.staged, evidence.looks.examples.get(gate.name, ()))
+        case ForeignKey():
+            findings, summary = judge_foreign_key(gate, evidence.looks.counted[gate.name])
+        case NoRows():
+            findings, summary = judge_no_rows(gate, evidence.looks.counted[gate.name])
+        case Reconcile():
+            findings, summary = judge_reconcile(gate, evidence.staged, evidence.looks.sources[gate.name])
+        case GreatExpectations():
+            findings, summary = judge_expectations(gate, evidence.looks.unmet[gate.name])
         case _:
             assert_never(gate)
     return Verdict(
@@ -266,13 +318,6 @@ def relative_change(old: Decimal | None, new: Decimal | None) -> Decimal | None:
         return None
     after = new if new is not None else Decimal(0)
     return (after - old) / abs(old) if after.is_finite() else Decimal("Infinity")
-
-
-def percent(value: Decimal, *, signed: bool = True) -> str:
-    """0.0123 as `+1.23%`, with the digits that matter."""
-    number = value * 100
-    digits = 2 if number.is_finite() and abs(number) < 10 else 1
-    return f"{number:{'+' if signed else ''}.{digits}f}%"
 
 
 def overridden(verdicts: Sequence[Verdict], override: str) -> list[Verdict]:

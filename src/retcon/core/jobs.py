@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from retcon.core.gates import Metric
 from retcon.core.keys import Keys
-from retcon.core.measures import SliceMeasure
+from retcon.core.measures import Listed, SliceMeasure
 from retcon.core.models import Model
 from retcon.core.runs import RunTable, StagedSlice
 from retcon.core.slices import WHOLE, Cut, Grain, Slice, SliceSet
@@ -114,6 +114,14 @@ class MeasureRequest:
     """The same as `table`, unless that is built beside it."""
     known: Mapping[Slice, SliceMeasure]
     """What the ledger has of production and is still true: needn't be read again."""
+    listed: tuple[Listed, ...] = ()
+    staged_only: tuple[Metric, ...] = ()
+    """Metrics that nothing in production is compared with: for these it isn't read."""
+
+    @property
+    def staged_read(self) -> Read:
+        by = self.model.slicing.by
+        return Read(table=self.table, snapshot_id=self.staged, by=by, slices=None if by is None else self.slices)
 
 
 @dataclass(frozen=True, kw_only=True)

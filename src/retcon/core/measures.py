@@ -5,8 +5,44 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
+from enum import StrEnum
 
 from retcon.core.slices import Slice
+
+
+@dataclass(frozen=True, kw_only=True)
+class Metric:
+    """An aggregate over the rows of a slice, as the author wrote it."""
+
+    expression: str
+    is_additive: bool
+    """The whole is the sum of its slices: `sum(x)`, `count(x)`, `count(*)`."""
+
+
+class ValueKind(StrEnum):
+    """What a listed value is, in the words of whoever lists it."""
+
+    TEXT = "text"
+    NUMBER = "numbers"
+    TRUTH = "true or false"
+    DATE = "dates"
+    TIME = "times"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Value:
+    """One value as text: `1`, `1.0` and `true` are told apart."""
+
+    kind: ValueKind
+    text: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Listed:
+    """The values that a column may have, beside NULL."""
+
+    column: str
+    values: tuple[Value, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -17,6 +53,13 @@ class SliceMeasure:
     checksum: str
     nulls: Mapping[str, int] = field(default_factory=dict)
     metrics: Mapping[str, Decimal | None] = field(default_factory=dict)
+    unlisted: Mapping[Listed, int] = field(default_factory=dict)
+    """Rows with another value than those listed."""
+    staged_only: Mapping[str, Decimal | None] = field(default_factory=dict)
+    """Metrics that nothing is compared with in production."""
+
+    def value_of(self, metric: str) -> Decimal | None:
+        return self.metrics[metric] if metric in self.metrics else self.staged_only.get(metric)
 
 
 @dataclass(frozen=True, kw_only=True)

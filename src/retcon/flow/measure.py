@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from decimal import Decimal
 
-from retcon.core.gates import Metric, metrics_of, not_null_columns
+from retcon.core.gates import Metric, listed_values, metrics_of, not_null_columns, staged_metrics
 from retcon.core.jobs import MeasureRequest
 from retcon.core.measures import SliceMeasure, TableMeasures
 from retcon.core.models import Model
@@ -60,6 +60,8 @@ def _request(run: Run, planned: PlannedModel, context: Context) -> MeasureReques
         production=_compared_with(model, table, context),
         production_table=table.table,
         known=_known(planned.name, slices, table.base_snapshot, metrics, context),
+        listed=listed_values(model.gates),
+        staged_only=staged_metrics(model.gates),
     )
 
 

@@ -33,6 +33,7 @@ from retcon.core.tables import Column, TableContents, TableFacts
 from retcon.core.types import plain_type
 from retcon.core.versions import require_past_alone, versions_of
 from retcon.errors import BadArguments, Problem, ProjectInvalid, Refused
+from retcon.flow.looks import require_gate_tables
 from retcon.flow.moves import Moves
 from retcon.flow.ports import Homes, Ledger, Sql, Tables
 from retcon.flow.standing import known_tables
@@ -311,6 +312,7 @@ class Planner:
         """Everything that these models read or follow is there, or planned with them."""
         graph = self._project.graph
         for name in planned:
+            require_gate_tables(graph.models[name], planned, self._tables)
             for i in graph.models[name].inputs:
                 if i.table in planned:
                     continue

@@ -12,6 +12,7 @@ from retcon.core.chains import RecordedEvent
 from retcon.core.conflicts import Commit
 from retcon.core.evolution import SchemaChange
 from retcon.core.exceptions import Decision, LateChange, LateEntry
+from retcon.core.expectations import GreatExpectations, Unmet
 from retcon.core.gates import Metric, Unique
 from retcon.core.hooks import Delivery
 from retcon.core.intents import Intent, MainLine
@@ -27,11 +28,12 @@ from retcon.core.jobs import (
     WaveTarget,
 )
 from retcon.core.leases import Driver, Lease, StopRequest
-from retcon.core.measures import FullRefresh, SliceMeasure, TableMeasures
+from retcon.core.measures import FullRefresh, Listed, SliceMeasure, TableMeasures
 from retcon.core.models import Model
 from retcon.core.overlaps import InTheWay
 from retcon.core.plans import Plan
 from retcon.core.pointers import PointerSwap
+from retcon.core.reconciling import Reconcile, SourceMeasure
 from retcon.core.runs import (
     Consumed,
     Event,
@@ -49,6 +51,7 @@ from retcon.core.runs import (
 from retcon.core.schedules import Kind, Turn
 from retcon.core.slices import Cut, Slice, SliceSet
 from retcon.core.sweeping import TableRefs
+from retcon.core.table_gates import Counted, ForeignKey, NoRows
 from retcon.core.tables import Aftermath, Changed, Column, TableContents, TableFacts
 from retcon.core.troubles import FileCheck, TableMarks
 from retcon.core.updates import Updates
@@ -125,6 +128,14 @@ class Warehouse(Protocol):
     def duplicates(self, request: MeasureRequest, gate: Unique, rows: int) -> Mapping[Slice, int]: ...
     def others_changed(self, request: MeasureRequest, keyed: KeyedRows) -> tuple[Slice, ...]: ...
     def differs_alone(self, job: Job, request: MeasureRequest, checksum: str) -> str: ...
+    def unaccepted(self, request: MeasureRequest, listed: Listed) -> tuple[str, ...]: ...
+    def orphans(self, request: MeasureRequest, gate: ForeignKey, to: Read) -> Counted: ...
+    def rows_found(self, request: MeasureRequest, gate: NoRows, tables: Mapping[str, Read]) -> Counted: ...
+    def source_metrics(
+        self, request: MeasureRequest, gate: Reconcile, source: Read
+    ) -> Mapping[Slice, SourceMeasure]: ...
+    def require_expectations(self) -> None: ...
+    def unmet(self, request: MeasureRequest, gate: GreatExpectations) -> tuple[Unmet, ...]: ...
     def carry_over(self, request: PublishRequest) -> None: ...
     def prepare_publish(self, request: PublishRequest) -> PointerSwap: ...
     def prepare_rollback(self, request: UndoRequest) -> PointerSwap: ...

@@ -31,6 +31,7 @@ from retcon.core.runs import Judged, ProvenSlice, ProvingBegan, Run, RunTable
 from retcon.core.slices import Buckets, Slice, SliceSet
 from retcon.core.waves import parts_of
 from retcon.flow.context import Context, job_of, keyed_rows
+from retcon.flow.looks import looks_of, seen_by
 from retcon.flow.measure import kept_slices, measured
 from retcon.flow.pause import AT_THE_KEYBOARD
 from retcon.flow.ports import Progress
@@ -86,7 +87,7 @@ def _prove_model(run: Run, planned: PlannedModel, context: Context) -> _Proof:
     kept = tuple(_kept(run, planned, context))
     if not request.slices:
         return _Proof(head=request.staged, slices=kept, totals={}, verdicts=())
-    declared = _declared(planned, request, (staged, production), context)
+    declared = _declared(run, planned, request, (staged, production), context)
     return _Proof(
         head=request.staged,
         slices=(*_proven_slices(request, staged, production), *kept),
@@ -111,7 +112,11 @@ def _kept(run: Run, planned: PlannedModel, context: Context) -> Iterator[ProvenS
 
 
 def _declared(
-    planned: PlannedModel, request: MeasureRequest, measured: tuple[TableMeasures, TableMeasures], context: Context
+    run: Run,
+    planned: PlannedModel,
+    request: MeasureRequest,
+    measured: tuple[TableMeasures, TableMeasures],
+    context: Context,
 ) -> list[Verdict]:
     staged, production = measured
     gates = request.model.gates
@@ -127,6 +132,7 @@ def _declared(
         duplicates=duplicates,
         published=_published_rows(request.model, context),
         open=frozenset(planned.open),
+        looks=looks_of(request, staged, seen_by(run, context), context),
     )
     return [judge(gate, evidence) for gate in gates]
 

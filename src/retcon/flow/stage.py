@@ -40,6 +40,7 @@ from retcon.flow.cancel import drop_staged
 from retcon.flow.context import Context, job_of, target_of
 from retcon.flow.cut_off import as_they_are
 from retcon.flow.judge_inputs import judge_inputs
+from retcon.flow.looks import require_libraries
 from retcon.flow.pause import AT_THE_KEYBOARD
 from retcon.flow.ports import Progress, Tables
 from retcon.flow.rebase import carry_over, content_used
@@ -154,6 +155,7 @@ def _open_tables(run: Run, context: Context) -> Run:
     pins = {table: facts.snapshot_id for table in sorted(read) if (facts := context.tables.facts(table)) is not None}
     # What was compared when the run was opened may have changed while Spark started; what is pinned is what counts.
     require_unchanged_inputs(run.plan, context.project, context.tables, pins)
+    require_libraries((context.model(planned) for planned in run.plan.models), context.warehouse)
     run = judge_inputs(run, run.plan.models, read, pins, context)
     run_ts = context.clock().isoformat()
     tables: list[RunTable] = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from functools import reduce
 from typing import Any
 
@@ -32,6 +32,7 @@ from retcon.lakehouse.checksums import (
     shape_of,
 )
 from retcon.lakehouse.differences import differing_rows
+from retcon.lakehouse.gate_values import is_unlisted, number_of
 from retcon.lakehouse.predicates import slice_at, slice_key, slice_predicate
 from retcon.lakehouse.python_models import worker_error
 from retcon.lakehouse.scoped_reads import ScopedReads, fitted, type_of
@@ -70,7 +71,7 @@ class Measuring:
             frames.append(_comparable(_side(old_rows, _PRODUCTION, old_fields), staged_rows))
             untold = [m.expression for m in request.metrics if not _resolves(m.expression, frames[-1])]
         union = reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), frames)
-        scales = [_summed_scale(metric.expression, union) for metric in request.metrics]
+        scales = [_summed_scale(metric.expression, union) for metric in _asked(request)]
         try:
             rows = _aggregated(union, request, scales).collect()
         except AnalysisException as error:
@@ -273,6 +274,10 @@ def _summed_scale(metric: str, frame: DataFrame) -> int | None:
     return kind.scale if isinstance(kind, DecimalType) and kind.precision <= _DIGITS_IN_A_LONG else None
 
 
+def _asked(request: MeasureRequest) -> tuple[Metric, ...]:
+    return (*request.metrics, *request.staged_only)
+
+
 def _aggregated(frame: DataFrame, request: MeasureRequest, scales: list[int | None]) -> DataFrame:
     low, high = checksum_sums(_HASH)
     measures: list[SparkColumn] = [
@@ -281,8 +286,12 @@ def _aggregated(frame: DataFrame, request: MeasureRequest, scales: list[int | No
         F.expr(high).alias("high"),
         *(F.count_if(F.col(quoted(c)).isNull()).alias(f"null_{at}") for at, c in enumerate(request.not_null)),
         *(
+            F.count_if(is_unlisted(frame, each, request.model)).alias(f"unlisted_{at}")
+            for at, each in enumerate(request.listed)
+        ),
+        *(
             _metric(metric.expression, scale).cast("string").alias(f"metric_{at}")
-            for at, (metric, scale) in enumerate(zip(request.metrics, scales, strict=True))
+            for at, (metric, scale) in enumerate(zip(_asked(request), scales, strict=True))
         ),
     ]
     keyed = frame.select("*", _slice_column(frame, request).alias(_SLICE))
@@ -324,10 +333,11 @@ def _collected(rows: list[Row], request: MeasureRequest, scales: list[int | None
     slices: dict[Slice, SliceMeasure] = {}
     totals: dict[str, Decimal | None] = {}
     for row in rows:
-        metrics = {
-            metric.expression: _number(row[f"metric_{at}"], metric.expression, scale or 0)
-            for at, (metric, scale) in enumerate(zip(request.metrics, scales, strict=True))
+        values = {
+            metric.expression: number_of(row[f"metric_{at}"], metric.expression, scale or 0)
+            for at, (metric, scale) in enumerate(zip(_asked(request), scales, strict=True))
         }
+        metrics = {metric.expression: values[metric.expression] for metric in request.metrics}
         if row[_WHOLE]:
             totals = metrics
             continue
@@ -336,6 +346,8 @@ def _collected(rows: list[Row], request: MeasureRequest, scales: list[int | None
             checksum=checksum_text(row["rows"], row["low"] or 0, row["high"] or 0, shape),
             nulls={column: row[f"null_{at}"] for at, column in enumerate(request.not_null)},
             metrics=metrics,
+            unlisted={each: row[f"unlisted_{at}"] for at, each in enumerate(request.listed)},
+            staged_only={metric.expression: values[metric.expression] for metric in request.staged_only},
         )
     if not totals and slices:
         totals = {m.expression: _sum(slices, m.expression) for m in request.metrics}
@@ -345,16 +357,3 @@ def _collected(rows: list[Row], request: MeasureRequest, scales: list[int | None
 def _sum(slices: Mapping[Slice, SliceMeasure], expression: str) -> Decimal | None:
     values = [value for measure in slices.values() if (value := measure.metrics[expression]) is not None]
     return sum(values, Decimal(0)) if values else None
-
-
-def _number(text: str | None, expression: str, scale: int) -> Decimal | None:
-    if text is None:
-        return None
-    try:
-        return Decimal(text).scaleb(-scale)
-    except InvalidOperation:
-        raise Refused(
-            f"the metric {expression} gives {text!r}, which is no number",
-            state="everything is staged, nothing is proven; production is untouched",
-            next="let the metric aggregate numbers",
-        ) from None

@@ -41,6 +41,10 @@ class ScopedReads:
         self._foreign = foreign or {}
         self.code = code
 
+    @property
+    def spark(self) -> SparkSession:
+        return self._spark
+
     def frame(self, read: Read, mark: str = "1") -> DataFrame:
         """The rows of one scoped read."""
         if read.table in self._foreign:
@@ -169,16 +173,21 @@ def _refusal(job: Job, message: str) -> Refused:
 
 def _require_marks(frame: DataFrame, job: Job) -> None:
     """Fail closed: nothing that isn't a scoped read may feed the result."""
+    for name in unmarked(frame, job.name):
+        said = "the function" if job.model.is_python else "the query"
+        raise Refused(
+            f"{job.model.path}: {said} reads {name} past its declared inputs",
+            state="nothing was staged for this model; production is untouched",
+            next=_PYTHON_REMEDY if job.model.is_python else _SQL_REMEDY,
+        )
+
+
+def unmarked(frame: DataFrame, mark: str) -> Iterator[str]:
+    """What feeds a frame and isn't a scoped read with this mark."""
     for leaf in _leaves(frame):
         kind = leaf.getClass().getSimpleName()
-        if not has_mark(leaf, job.name, frame.sparkSession) and kind not in _HARMLESS:
-            name = leaf.name() if kind == "DataSourceV2Relation" else leaf.simpleString(80)
-            said = "the function" if job.model.is_python else "the query"
-            raise Refused(
-                f"{job.model.path}: {said} reads {name} past its declared inputs",
-                state="nothing was staged for this model; production is untouched",
-                next=_PYTHON_REMEDY if job.model.is_python else _SQL_REMEDY,
-            )
+        if not has_mark(leaf, mark, frame.sparkSession) and kind not in _HARMLESS:
+            yield leaf.name() if kind == "DataSourceV2Relation" else leaf.simpleString(80)
 
 
 def _leaves(frame: DataFrame) -> Iterator[Any]:

@@ -12,6 +12,8 @@ from pyspark.sql import SparkSession
 
 from retcon.core.projects import Catalog, Source
 from retcon.errors import Fault
+from retcon.lakehouse.expectations import Expectations
+from retcon.lakehouse.gate_reads import GateReads
 from retcon.lakehouse.measuring import Measuring
 from retcon.lakehouse.moving import Moving
 from retcon.lakehouse.publishing import Publishing
@@ -38,6 +40,7 @@ class SparkWarehouse:
         by_partition = cache(lambda: ScopedReads(grouped_session(spark, catalog), catalog, code, foreign))
         staging = Staging(spark, catalog, reads, by_partition)
         measuring = Measuring(reads, by_partition)
+        gates, expectations = GateReads(reads), Expectations(reads)
         publishing = Publishing(spark, staging, by_catalog=settings.is_rest)
         self.output = _told(staging.output)
         self.make_table = _told(staging.make_table)
@@ -53,6 +56,12 @@ class SparkWarehouse:
         self.duplicates = _told(measuring.duplicates)
         self.others_changed = _told(measuring.others_changed)
         self.differs_alone = _told(measuring.differs_alone)
+        self.unaccepted = _told(gates.unaccepted)
+        self.orphans = _told(gates.orphans)
+        self.rows_found = _told(gates.rows_found)
+        self.source_metrics = _told(gates.source_metrics)
+        self.require_expectations = expectations.require_expectations
+        self.unmet = _told(expectations.unmet)
         self.carry_over = _told(publishing.carry_over)
         self.prepare_publish = _told(publishing.prepare_publish)
         self.prepare_rollback = _told(publishing.prepare_rollback)

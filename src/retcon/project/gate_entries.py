@@ -4,24 +4,26 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from decimal import Decimal
-from typing import Annotated, TypeVar
+from pathlib import Path
+from typing import Annotated
 
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import BeforeValidator, Field
 
-from retcon.core import gates
-from retcon.core.gates import Drift, Gate, Metric, NotNull, Rows, Unique
+from retcon.core.gates import Drift, Gate, NotNull, Rows, Unique
 from retcon.core.row_histories import LEAST, RowHistory
-from retcon.core.slices import Cut, Grain
+from retcon.core.slices import Cut, Grain, Whole
 from retcon.core.suggestions import did_you_mean
-from retcon.project import names
+from retcon.project.expectation_entries import read_great_expectations
+from retcon.project.gate_shapes import Entry, GateKeys, GateSql, by_column
 from retcon.project.quantities import share_of, unsigned_share_of
-from retcon.project.shapes import Objection, Problems, Shape, Text, Texts, read_shape
+from retcon.project.shapes import Problems, Shape, Text, Texts, read_shape
+from retcon.project.table_gate_entries import read_foreign_key, read_no_rows, read_reconcile
+from retcon.project.value_gate_entries import read_accepted, read_null_rate
 from retcon.project.yaml_text import Place
 
-_LATER = ("null_rate", "accepted", "foreign_key", "no_rows", "reconcile", "profile", "great_expectations")
-_ALWAYS_ON = frozenset({gates.SCHEMA, gates.OUTSIDE_SCOPE, gates.PARITY, gates.EMPTY, gates.OTHER_KEYS, gates.ONE_ROW})
+_LATER = ("profile",)
+_BY_COLUMN = ("null_rate", "accepted")
 
 
 def read_gates(
@@ -30,7 +32,8 @@ def read_gates(
     key: Sequence[str],
     every: Cut,
     problems: Problems,
-    read_metric: Callable[[str], Metric],
+    sql: GateSql,
+    folders: tuple[Path, ...] = (),
 ) -> tuple[Gate, ...]:
     """The gates that the entries declare, each under a name of its own."""
     found: dict[str, Gate] = {}
@@ -41,20 +44,23 @@ def read_gates(
             problems.add(place, "a gate is one `kind: …`, such as `- rows: {min: 1}`", remedy=_split_remedy(value))
             continue
         kind, body = next(iter(value.items()))
+        body = by_column(body) if kind in _BY_COLUMN else body
         if kind not in _READERS:
             _refuse_kind(kind, problems, (*place, kind))
             continue
         if not (isinstance(body, dict) and "name" in body):
             unnamed[kind] += 1
         name = kind if unnamed[kind] < 2 else f"{kind}-{unnamed[kind]}"
-        entry = _Entry(
+        entry = Entry(
             body=body,
             name=name,
             key=tuple(key),
             problems=problems,
             place=(*place, kind),
-            read_metric=read_metric,
+            sql=sql,
             is_by_time=isinstance(every, Grain),
+            is_whole=isinstance(every, Whole),
+            folders=folders,
         )
         gate = _READERS[kind](entry)
         if gate is not None and gate.name in found:
@@ -76,17 +82,6 @@ def _refuse_kind(kind: str, problems: Problems, place: Place) -> None:
     problems.add(place, f"unknown gate `{kind}`" + (f" — {hint}" if hint else ""))
 
 
-def _free_name(text: str) -> str:
-    if names.label(text) in _ALWAYS_ON:
-        raise ValueError("is the name of a gate that is always on")
-    return text
-
-
-class _GateKeys(Shape):
-    name: Annotated[str, AfterValidator(_free_name)] | None = None
-    warn: bool = False
-
-
 def _history(value: object) -> object:
     """`history: 8` is short for `history: {slices: 8}`."""
     return {"slices": value} if isinstance(value, int) and not isinstance(value, bool) else value
@@ -97,48 +92,25 @@ class _HistoryKeys(Shape):
     deviations: Annotated[float, Field(gt=0, allow_inf_nan=False)] = RowHistory.deviations
 
 
-class _RowsKeys(_GateKeys):
+class _RowsKeys(GateKeys):
     min: Annotated[int, Field(ge=0)] | None = None
     max: Annotated[int, Field(ge=0)] | None = None
     change: Annotated[Decimal, BeforeValidator(unsigned_share_of)] | None = None
     history: Annotated[_HistoryKeys, BeforeValidator(_history)] | None = None
 
 
-class _ColumnsKeys(_GateKeys):
+class _ColumnsKeys(GateKeys):
     columns: Texts
 
 
-class _DriftKeys(_GateKeys):
+class _DriftKeys(GateKeys):
     metric: Text
     within: Annotated[Decimal, BeforeValidator(unsigned_share_of)] | None = None
     low: Annotated[Decimal, BeforeValidator(share_of)] | None = Field(default=None, alias="from")
     high: Annotated[Decimal, BeforeValidator(share_of)] | None = Field(default=None, alias="to")
 
 
-K = TypeVar("K", bound=_GateKeys)
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Entry:
-    """What stands behind one `- kind:`."""
-
-    body: object
-    name: str
-    """For a gate that gives itself none."""
-    key: tuple[str, ...]
-    problems: Problems
-    place: Place
-    read_metric: Callable[[str], Metric]
-    is_by_time: bool
-
-    def keys(self, shape: type[K]) -> K | None:
-        return read_shape(shape, self.body, self.problems, self.place)
-
-    def object_to(self, text: str, *, remedy: str = "") -> None:
-        self.problems.object_to(self.place, Objection(text, remedy=remedy))
-
-
-def _rows(entry: _Entry) -> Rows | None:
+def _rows(entry: Entry) -> Rows | None:
     keys = entry.keys(_RowsKeys)
     if keys is None:
         return None
@@ -158,17 +130,17 @@ def _rows(entry: _Entry) -> Rows | None:
     )
 
 
-def _unique(entry: _Entry) -> Unique | None:
+def _unique(entry: Entry) -> Unique | None:
     named = _columns(entry)
     return Unique(name=named.name or entry.name, columns=tuple(named.columns), warns=named.warn) if named else None
 
 
-def _not_null(entry: _Entry) -> NotNull | None:
+def _not_null(entry: Entry) -> NotNull | None:
     named = _columns(entry)
     return NotNull(name=named.name or entry.name, columns=tuple(named.columns), warns=named.warn) if named else None
 
 
-def _columns(entry: _Entry) -> _ColumnsKeys | None:
+def _columns(entry: Entry) -> _ColumnsKeys | None:
     """The gate's keys, from `key`, `[a, b]` or `{name: …, columns: key or [a, b]}`."""
     body = entry.body if isinstance(entry.body, dict) else {"columns": entry.body}
     if body.get("columns") == "key":
@@ -185,11 +157,11 @@ def _columns(entry: _Entry) -> _ColumnsKeys | None:
     return keys
 
 
-def _drift(entry: _Entry) -> Drift | None:
+def _drift(entry: Entry) -> Drift | None:
     keys = entry.keys(_DriftKeys)
     if keys is None:
         return None
-    metric = entry.problems.taken((*entry.place, "metric"), lambda: entry.read_metric(keys.metric))
+    metric = entry.metric("metric", keys.metric)
     has_bounds = keys.low is not None or keys.high is not None
     if (keys.within is not None) == has_bounds:
         entry.object_to("needs either `within`, or `from` and `to`", remedy="write, say, `within: 20%`")
@@ -201,9 +173,15 @@ def _drift(entry: _Entry) -> Drift | None:
     return Drift(name=name, metric=metric, low=low, high=high, warns=keys.warn) if metric else None
 
 
-_READERS: dict[str, Callable[[_Entry], Gate | None]] = {
+_READERS: dict[str, Callable[[Entry], Gate | None]] = {
     "rows": _rows,
     "unique": _unique,
     "not_null": _not_null,
     "drift": _drift,
+    "null_rate": read_null_rate,
+    "accepted": read_accepted,
+    "foreign_key": read_foreign_key,
+    "no_rows": read_no_rows,
+    "reconcile": read_reconcile,
+    "great_expectations": read_great_expectations,
 }

@@ -15,8 +15,10 @@ from retcon.core.queries import Batching, Entity, Query
 from retcon.core.schemas import require_slice_type
 from retcon.core.slices import Grain
 from retcon.core.suggestions import did_you_mean
+from retcon.core.table_gates import ForeignKey
 from retcon.core.tables import Column
 from retcon.core.types import plain_type
+from retcon.core.value_gates import Accepted, NullRate
 from retcon.errors import Problem, ProjectInvalid, Refused
 from retcon.project import names
 from retcon.project.fingerprints import fingerprint
@@ -98,6 +100,8 @@ class SqlReader(Protocol):
         in_utc: bool,
     ) -> ReadQuery: ...
     def read_metric(self, expression: str) -> Metric: ...
+    def read_condition(self, text: str) -> str: ...
+    def read_gate_query(self, text: str) -> Query: ...
     def is_built_in(self, name: str) -> bool: ...
 
 
@@ -114,7 +118,8 @@ def read_model(path: Path, root: Path, known: KnownNames, reader: SqlReader | No
             problems.object_to(place, Objection("holds `${`, which isn't filled in here", remedy=_PARAMS_REMEDY))
     keys = read_shape(ModelKeys, {} if document.value is None else document.value, problems)
     if keys is not None:
-        model = _model(_Header(name=name, path=shown, keys=keys, problems=problems), file, known, reader)
+        header = _Header(name=name, path=shown, keys=keys, problems=problems, folders=(path.parent, root))
+        model = _model(header, file, known, reader)
         if model is not None and not problems.found:
             return model
     raise problems.error()
@@ -182,6 +187,8 @@ class _Header:
     path: str
     keys: ModelKeys
     problems: Problems
+    folders: tuple[Path, ...]
+    """From which it names files."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -204,7 +211,9 @@ def _model(header: _Header, file: _SqlFile | _PythonFile, known: KnownNames, rea
     if reader is None:
         return _outline(header, file, slicing, inputs)
     _check_slice_type(_outline(header, file, slicing, inputs), problems)
-    gates = read_gates(keys.gates, key=keys.key, every=slicing.every, problems=problems, read_metric=reader.read_metric)
+    gates = read_gates(
+        keys.gates, key=keys.key, every=slicing.every, problems=problems, sql=reader, folders=header.folders
+    )
     _check_references(header, known)
     if len(inputs) < len(keys.inputs):
         return None  # the code can't be judged without them
@@ -383,7 +392,7 @@ def _columns_meant(keys: ModelKeys, gates: Sequence[Gate]) -> Iterator[tuple[Pla
     if len(gates) < len(keys.gates):
         return  # one of them couldn't be read, so their places aren't known
     for position, gate in enumerate(gates):
-        if isinstance(gate, Unique | NotNull):
+        if isinstance(gate, Unique | NotNull | NullRate | Accepted | ForeignKey):
             yield from ((("gates", position), column) for column in gate.columns if column not in keys.key)
 
 

@@ -11,6 +11,7 @@ from retcon.core.models import Input, Slicing
 from retcon.core.queries import Batching, Entity, Query
 from retcon.core.slices import Buckets
 from retcon.core.suggestions import did_you_mean
+from retcon.project.gate_sql import read_condition, read_gate_query
 from retcon.project.lints import hidden_names, output_problems, parameter_problems, variations
 from retcon.project.metrics import read_metric
 from retcon.project.sql.batching import judge_batching, judge_entity
@@ -26,6 +27,8 @@ __all__ = [
     "is_built_in",
     "output_columns",
     "passed_on",
+    "read_condition",
+    "read_gate_query",
     "read_metric",
     "read_query",
 ]

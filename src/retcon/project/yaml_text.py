@@ -22,6 +22,7 @@ _FASTEST = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """libyaml's, where PyYAML was built with it."""
 
 _TEXT = "tag:yaml.org,2002:str"
+_TRUTH = "tag:yaml.org,2002:bool"
 _MERGE = "tag:yaml.org,2002:merge"
 _STANDARD = "tag:yaml.org,2002:"
 
@@ -113,6 +114,8 @@ class _Survey:
         merged: list[Node] = []
         for key, value in node.value:
             line = self._line(key)
+            if key.tag == _TRUTH and key.value == "on":
+                key.tag = _TEXT  # YAML 1.1 takes it for true, which no key could be meant to be
             if key.tag == _MERGE:
                 merged += value.value if isinstance(value, SequenceNode) else [value]
             elif not isinstance(key, ScalarNode) or key.tag != _TEXT:

@@ -101,6 +101,31 @@ def read_references(statement: Statement, *, model: str, inputs: Sequence[Input]
     return Readings(found=tuple(found), problems=tuple(problems))
 
 
+def read_any_references(statement: Statement) -> Readings:
+    """Every table that a query names, whatever it is called: for queries that declare no inputs."""
+    found: list[Reading] = []
+    problems = list(_unreadable_tables(statement))
+    for table in sorted(named_tables(statement.tree), key=lambda table: int(_parts(table)[0].meta["start"])):
+        name = dotted_name(table)
+        refusal = _refusal(statement, table) or _without_namespace(statement, table)
+        if refusal is not None:
+            problems.append(refusal)
+            continue
+        named = Input(name=name, table=name)
+        found.append(Reading(table=table, input=named, reference=_reference(statement, table, named)))
+    return Readings(found=tuple(found), problems=tuple(problems))
+
+
+def _without_namespace(statement: Statement, table: exp.Table) -> SqlProblem | None:
+    if len(_parts(table)) == 2:
+        return None
+    return SqlProblem(
+        message=f"`{dotted_name(table)}` isn't the name of a table",
+        line=statement.line_of(table),
+        remedy="write it as `namespace.table`",
+    )
+
+
 def _chosen(table: exp.Table, inputs: Sequence[Input]) -> Input | None:
     candidates = [declared for declared in inputs if declared.table == dotted_name(table)]
     alias = (table.alias or table.name).casefold()

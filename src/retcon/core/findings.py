@@ -1,0 +1,27 @@
+"""Findings: what gates object to, and the numbers in their words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from decimal import Decimal
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """One thing a gate objects to: in a slice, or (slice None) in the whole."""
+
+    slice: str | None
+    text: str
+
+
+def with_examples(findings: list[Finding], examples: Iterable[str]) -> list[Finding]:
+    """The findings, followed by a few of the values that they are about, where these may be shown."""
+    return [*findings, *(Finding(slice=None, text=f"e.g. {example}") for example in examples)] if findings else []
+
+
+def percent(value: Decimal, *, signed: bool = True) -> str:
+    """0.0123 as `+1.23%`, with the digits that matter."""
+    number = value * 100
+    digits = 2 if number.is_finite() and abs(number) < 10 else 1
+    return f"{number:{'+' if signed else ''}.{digits}f}%"
