@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retcon.core.expectations import Expectation, GreatExpectations, Unmet
 from retcon.core.gates import Evidence, Gate, Looks, Verdict, judge, listed_values, not_null_columns
 from retcon.core.measures import Listed, SliceMeasure, TableMeasures, Value, ValueKind
 from retcon.core.queries import Query
 from retcon.core.slices import Slice
+from retcon.core.suites import Expectation, GreatExpectations, Unmet
 from retcon.core.table_gates import Counted, ForeignKey, NoRows
 from retcon.core.value_gates import Accepted, NullRate
 from tests.core.examples import DAY, day

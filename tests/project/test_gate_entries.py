@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from retcon.core.expectations import Expectation, GreatExpectations
 from retcon.core.gates import Gate, Metric
 from retcon.core.measures import Listed, Value, ValueKind
 from retcon.core.models import Model
 from retcon.core.reconciling import Reconcile, Tolerance
+from retcon.core.suites import Expectation, GreatExpectations
 from retcon.core.table_gates import ForeignKey, NoRows
 from retcon.core.value_gates import Accepted, NullRate
 from retcon.errors import ProjectInvalid

@@ -250,7 +250,7 @@ def test_a_suite_without_the_library_is_refused_before_anything_is_staged(
     shop.edit("mart.revenue", "gates:", ON_REVENUE)
     write_suite(shop, *SUITE)
     plan = shop.plan(end="2026-01-02")
-    monkeypatch.setattr("retcon.lakehouse.expectations.find_spec", lambda _: None)
+    monkeypatch.setattr("retcon.lakehouse.suites.find_spec", lambda _: None)
     with pytest.raises(Refused, match="the library is not installed") as refused:
         shop.apply(plan)
     assert "pip install 'retcon[great-expectations]'" in refused.value.next

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import assert_never
 
-from retcon.core.expectations import GreatExpectations, Unmet, judge_expectations
 from retcon.core.findings import Finding as Finding
 from retcon.core.findings import percent as percent
 from retcon.core.measures import Listed, SliceMeasure, TableMeasures
@@ -15,6 +14,7 @@ from retcon.core.measures import Metric as Metric
 from retcon.core.reconciling import Reconcile, SourceMeasures, judge_reconcile
 from retcon.core.row_histories import RowHistory, usual_rows
 from retcon.core.slices import Slice
+from retcon.core.suites import GreatExpectations, Unmet, judge_expectations
 from retcon.core.table_gates import Counted, ForeignKey, NoRows, judge_foreign_key, judge_no_rows
 from retcon.core.value_gates import Accepted, NullRate, judge_accepted, judge_null_rate
 

@@ -6,7 +6,6 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 from functools import cache
 
-from retcon.core.expectations import GreatExpectations, Unmet
 from retcon.core.gates import Looks, tables_of
 from retcon.core.jobs import MeasureRequest, Read
 from retcon.core.measures import TableMeasures
@@ -14,6 +13,7 @@ from retcon.core.models import Model
 from retcon.core.reconciling import Reconcile, SourceMeasures
 from retcon.core.runs import Run
 from retcon.core.suggestions import nearest
+from retcon.core.suites import GreatExpectations, Unmet
 from retcon.core.table_gates import Counted, ForeignKey, NoRows
 from retcon.core.value_gates import Accepted
 from retcon.errors import Refused

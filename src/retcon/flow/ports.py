@@ -12,7 +12,6 @@ from retcon.core.chains import RecordedEvent
 from retcon.core.conflicts import Commit
 from retcon.core.evolution import SchemaChange
 from retcon.core.exceptions import Decision, LateChange, LateEntry
-from retcon.core.expectations import GreatExpectations, Unmet
 from retcon.core.gates import Metric, Unique
 from retcon.core.hooks import Delivery
 from retcon.core.intents import Intent, MainLine
@@ -50,6 +49,7 @@ from retcon.core.runs import (
 )
 from retcon.core.schedules import Kind, Turn
 from retcon.core.slices import Cut, Slice, SliceSet
+from retcon.core.suites import GreatExpectations, Unmet
 from retcon.core.sweeping import TableRefs
 from retcon.core.table_gates import Counted, ForeignKey, NoRows
 from retcon.core.tables import Aftermath, Changed, Column, TableContents, TableFacts

@@ -12,7 +12,6 @@ from pyspark.sql import SparkSession
 
 from retcon.core.projects import Catalog, Source
 from retcon.errors import Fault
-from retcon.lakehouse.expectations import Expectations
 from retcon.lakehouse.gate_reads import GateReads
 from retcon.lakehouse.measuring import Measuring
 from retcon.lakehouse.moving import Moving
@@ -21,6 +20,7 @@ from retcon.lakehouse.python_models import ProjectCode
 from retcon.lakehouse.scoped_reads import ScopedReads
 from retcon.lakehouse.sessions import grouped_session, root_cause
 from retcon.lakehouse.staging import Staging
+from retcon.lakehouse.suites import Expectations
 from retcon.lakehouse.windows import Windows
 
 P = ParamSpec("P")

@@ -14,10 +14,10 @@ from retcon.core.gates import Drift, Gate, NotNull, Rows, Unique
 from retcon.core.row_histories import LEAST, RowHistory
 from retcon.core.slices import Cut, Grain, Whole
 from retcon.core.suggestions import did_you_mean
-from retcon.project.expectation_entries import read_great_expectations
 from retcon.project.gate_shapes import Entry, GateKeys, GateSql, by_column
 from retcon.project.quantities import share_of, unsigned_share_of
 from retcon.project.shapes import Problems, Shape, Text, Texts, read_shape
+from retcon.project.suite_entries import read_great_expectations
 from retcon.project.table_gate_entries import read_foreign_key, read_no_rows, read_reconcile
 from retcon.project.value_gate_entries import read_accepted, read_null_rate
 from retcon.project.yaml_text import Place

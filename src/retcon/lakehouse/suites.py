@@ -8,8 +8,8 @@ from importlib.util import find_spec
 from threading import Lock
 from typing import Any
 
-from retcon.core.expectations import GreatExpectations, Unmet
 from retcon.core.jobs import MeasureRequest
+from retcon.core.suites import GreatExpectations, Unmet
 from retcon.errors import Refused
 from retcon.lakehouse.gate_values import STAGED
 from retcon.lakehouse.scoped_reads import ScopedReads

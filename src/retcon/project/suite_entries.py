@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from retcon.core.expectations import Expectation, GreatExpectations
+from retcon.core.suites import Expectation, GreatExpectations
 from retcon.project.gate_shapes import Entry, GateKeys
 from retcon.project.shapes import Objection, Text
 
