@@ -19,6 +19,8 @@ COVERS: dict[str, frozenset[str]] = {
             "PublishBegan recorded",
             "pointers swapped, COMMIT not sent",
             "Published recorded",
+            "Certified recorded",
+            "CheckedAfter recorded",
         }
     ),
     "a first backfill": frozenset({"ledger migrated", "InputsJudged recorded", "table made"}),
@@ -36,7 +38,9 @@ COVERS: dict[str, frozenset[str]] = {
     "a REST catalog": frozenset({"intent recorded", "group committed by the catalog"}),
     "a REST catalog that says no": frozenset({"intent withdrawn"}),
     "a restored ledger": frozenset({"Rebuilt recorded"}),
-    "a load": frozenset({"SlicesKept recorded", "pointers swapped, COMMIT not sent", "Published recorded"}),
+    "a load": frozenset(
+        {"SlicesKept recorded", "pointers swapped, COMMIT not sent", "Published recorded", "Certified recorded"}
+    ),
     "a load of nothing": frozenset({"watermarks moved"}),
     "a decision": frozenset({"exceptions decided"}),
     "a load on schedule": frozenset({"schedules claimed", "end of schedules recorded"}),

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 from retcon.core.environments import bound
 from retcon.core.gates import Metric
@@ -381,8 +381,17 @@ class Workspace:
             say=say,
         )
 
-    def context(self, watch: Watch, *, max_active: int = 2, project: Project | None = None) -> Context:
-        """What a run needs; starts Spark. A rollback needs no model's SQL: it works on the outline."""
+    def context(
+        self,
+        watch: Watch,
+        *,
+        max_active: int = 2,
+        project: Project | None = None,
+        on_start: Callable[[], None] | None = None,
+    ) -> Context:
+        """What a run needs; starts Spark, or, where somebody wants to be told of it, not before it is needed. A
+        rollback needs no model's SQL: it works on the outline.
+        """
         from retcon import __version__
         from retcon.flow.context import Context
         from retcon.lakehouse.jars import versions
@@ -392,8 +401,8 @@ class Workspace:
             project=project or self.project,
             ledger=self.ledger,
             tables=self.tables,
-            warehouse=self.warehouse,
-            catalog=self.group_commits,
+            warehouse=self.warehouse if on_start is None else cast("Warehouse", _LateWarehouse(self, on_start)),
+            catalog=self.group_commits if on_start is None else None,
             clock=self.clock,
             who=self.who,
             watch=watch,
@@ -402,6 +411,23 @@ class Workspace:
             max_active=max_active,
             versions={"retcon": __version__, **versions()},
         )
+
+
+class _LateWarehouse:
+    """The warehouse, whose Spark is started when something is first asked of it."""
+
+    def __init__(self, workspace: Workspace, on_start: Callable[[], None]) -> None:
+        self._workspace = workspace
+        self._on_start = on_start
+
+    def interrupt(self) -> None:
+        if "warehouse" in self._workspace.__dict__:
+            self._workspace.warehouse.interrupt()
+
+    def __getattr__(self, name: str) -> Any:
+        if "warehouse" not in self._workspace.__dict__:
+            self._on_start()
+        return getattr(self._workspace.warehouse, name)
 
 
 def _migrate(engine: Engine) -> None:

@@ -21,6 +21,8 @@ _VERBS = {
     "prove": ("proving", "proven"),
     "compare": ("computing whole", "compared"),
     "publish": ("publishing", "published"),
+    "certify": ("comparing manifests", "certified"),
+    "check": ("judging production", "judged in production"),
     "copy": ("copying back", "copied back"),
     "files": ("looking for", "looked for"),
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import assert_never
+from typing import Any, ClassVar, assert_never
 
 from retcon.core.measures import SliceMeasure, TableMeasures
 from retcon.core.row_histories import RowHistory, usual_rows
@@ -41,6 +41,7 @@ class Rows:
     history: RowHistory | None = None
     warns: bool = False
     kind: str = "rows"
+    looks_beyond: ClassVar[bool] = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,6 +52,9 @@ class Unique:
     columns: tuple[str, ...]
     warns: bool = False
     kind: str = "unique"
+    looks_beyond: ClassVar[bool] = True
+    """Does its verdict rest on more than the rows of the slices that it is about? Then what others write may change
+    it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,6 +65,7 @@ class NotNull:
     columns: tuple[str, ...]
     warns: bool = False
     kind: str = "not_null"
+    looks_beyond: ClassVar[bool] = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,6 +78,7 @@ class Drift:
     high: Decimal | None
     warns: bool = False
     kind: str = "drift"
+    looks_beyond: ClassVar[bool] = False
 
 
 Gate = Rows | Unique | NotNull | Drift
@@ -111,6 +117,11 @@ class Verdict:
         return self.kind not in NEVER_OVERRIDDEN
 
 
+def verdict_from(document: Mapping[str, Any]) -> Verdict:
+    """A verdict as it was recorded."""
+    return Verdict(**{**document, "findings": tuple(Finding(**finding) for finding in document["findings"])})
+
+
 @dataclass(frozen=True, kw_only=True)
 class Evidence:
     """What the gates of one model are judged by."""
@@ -134,6 +145,13 @@ def metrics_of(gates: Iterable[Gate]) -> tuple[Metric, ...]:
 def not_null_columns(gates: Iterable[Gate]) -> tuple[str, ...]:
     """The columns whose NULLs must be counted."""
     return tuple(dict.fromkeys(column for gate in gates if isinstance(gate, NotNull) for column in gate.columns))
+
+
+def looks_beyond(gate: Gate, by: str | None) -> bool:
+    """Does the verdict of this gate, on slices by this column, rest on more than the rows in them?"""
+    if isinstance(gate, Unique) and (by is None or by.lower() in {column.lower() for column in gate.columns}):
+        return False
+    return gate.looks_beyond
 
 
 def judge(gate: Gate, evidence: Evidence) -> Verdict:

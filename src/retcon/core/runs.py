@@ -8,6 +8,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
+from retcon.core.certificates import TableCertificate
 from retcon.core.evolution import AddColumn
 from retcon.core.gates import Verdict
 from retcon.core.plans import Plan
@@ -337,6 +338,25 @@ class Published:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Certified:
+    """What the publish did to each table that it wrote, as their manifests tell."""
+
+    tables: tuple[TableCertificate, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckedAfter:
+    """The gates on what production shows after the publish."""
+
+    verdicts: tuple[Verdict, ...]
+    """Judged again: they rest on something that isn't what they were proven on."""
+    held: Mapping[str, tuple[str, ...]]
+    """By model: gates whose verdict stands, since the very files that it was passed on are published."""
+    unjudged: Mapping[str, str] = field(default_factory=dict)
+    """By `model:gate`: why nothing can be said of it."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Paused:
     why: str
 
@@ -402,6 +422,8 @@ Event = (
     | PublishRefused
     | Rebased
     | Published
+    | Certified
+    | CheckedAfter
     | Paused
     | Resumed
     | Cancelled

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -18,6 +18,7 @@ from retcon.core.gates import (
     VALID,
     Evidence,
     Finding,
+    Gate,
     Rows,
     Unique,
     Verdict,
@@ -86,12 +87,12 @@ def _prove_model(run: Run, planned: PlannedModel, context: Context) -> _Proof:
     kept = tuple(_kept(run, planned, context))
     if not request.slices:
         return _Proof(head=request.staged, slices=kept, totals={}, verdicts=())
-    declared = _declared(planned, request, (staged, production), context)
+    judged = declared(planned, request, request.model.gates, (staged, production), context)
     return _Proof(
         head=request.staged,
         slices=(*_proven_slices(request, staged, production), *kept),
         totals=_pairs(production.totals, staged.totals),
-        verdicts=(*declared, *_always_on(run, planned, request, (staged, production), context)),
+        verdicts=(*judged, *_always_on(run, planned, request, (staged, production), context)),
     )
 
 
@@ -110,11 +111,15 @@ def _kept(run: Run, planned: PlannedModel, context: Context) -> Iterator[ProvenS
         )
 
 
-def _declared(
-    planned: PlannedModel, request: MeasureRequest, measured: tuple[TableMeasures, TableMeasures], context: Context
+def declared(
+    planned: PlannedModel,
+    request: MeasureRequest,
+    gates: Sequence[Gate],
+    measured: tuple[TableMeasures, TableMeasures],
+    context: Context,
 ) -> list[Verdict]:
+    """The verdicts of these gates on what is measured, staged and in production."""
     staged, production = measured
-    gates = request.model.gates
     duplicates = {
         gate.name: context.warehouse.duplicates(request, gate, staged.rows)
         for gate in gates

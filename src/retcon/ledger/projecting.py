@@ -14,6 +14,8 @@ from retcon.core.plans import Plan, to_document
 from retcon.core.runs import (
     ApplyBegan,
     Cancelled,
+    Certified,
+    CheckedAfter,
     Event,
     GateOverridden,
     InputsJudged,
@@ -135,6 +137,8 @@ def _project(connection: Connection, run: str, event: Event) -> None:
             | ProvingBegan()
             | PublishBegan()
             | PublishRefused()
+            | Certified()
+            | CheckedAfter()
             | Paused()
             | Resumed()
             | Cancelled()

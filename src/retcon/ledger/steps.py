@@ -10,6 +10,8 @@ from typing import TypeVar, assert_never
 from retcon.core.runs import (
     ApplyBegan,
     Cancelled,
+    Certified,
+    CheckedAfter,
     Event,
     GateOverridden,
     InputsJudged,
@@ -89,6 +91,9 @@ def state_after(run: Run, event: Event, verdicts: Sequence[RecordedVerdict]) -> 
             # A publish id stands once.
             _require_state(run, "published", RunState.PUBLISHING)
             to = RunState.PUBLISHED
+        case Certified() | CheckedAfter():
+            _require_state(run, "looked at as published", RunState.PUBLISHED)
+            to = run.state
         case Paused():
             to = RunState.PAUSED
         case Resumed():

@@ -1,0 +1,125 @@
+"""Check production: the gates of a run on what is visible after its publish.
+
+A verdict on the rows of the slices stands where the certificate shows that the published files are the proven ones. One
+that rests on more is passed again where something of that isn't what was proven.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from retcon.core.certificates import TableCertificate
+from retcon.core.gates import (
+    ONE_ROW,
+    OUTSIDE_SCOPE,
+    PARITY,
+    SCHEMA,
+    VALID,
+    Gate,
+    Unique,
+    Verdict,
+    looks_beyond,
+    metrics_of,
+    not_null_columns,
+)
+from retcon.core.jobs import MeasureRequest
+from retcon.core.measures import TableMeasures
+from retcon.core.models import Model
+from retcon.core.plans import PlannedModel
+from retcon.core.runs import CheckedAfter, RecordedVerdict, Run
+from retcon.flow.context import Context
+from retcon.flow.ports import Progress
+from retcon.flow.prove import declared
+
+_OF_THE_WAY = frozenset({VALID, PARITY, SCHEMA, OUTSIDE_SCOPE})
+"""About how it came there; what production shows outside the scope, the certificate says."""
+
+_OTHER_FILES = "it was passed on other files than are published, and can't be judged by these"
+
+
+def check_production(run: Run, certificates: Sequence[TableCertificate], context: Context) -> CheckedAfter:
+    """Every verdict of the run: stands, passed again, or why neither."""
+    recorded = context.ledger.verdicts(run.id)
+    verdicts: list[Verdict] = []
+    held: dict[str, tuple[str, ...]] = {}
+    unjudged: dict[str, str] = {}
+    by_table = {each.table: each for each in certificates}
+    for planned in run.as_published.plan.models:
+        certificate = by_table[planned.name]
+        model = context.project.graph.models.get(planned.name)
+        own = [each for each in recorded if each.verdict.model == planned.name]
+        again = [each for each in own if not _stands(each.verdict, model, certificate, run, context)]
+        held[planned.name] = tuple(each.verdict.gate for each in own if each not in again)
+        gates = {} if model is None else dict(_gates_of(model, again))
+        left = (each.verdict.gate for each in again if each.verdict.gate not in gates)
+        unjudged |= dict.fromkeys((f"{planned.name}:{gate}" for gate in left), _OTHER_FILES)
+        if model is not None and gates:
+            context.watch(Progress(step="check", model=planned.name, total=len(certificates)))
+            judged = _judged_again(run, planned, model, list(gates.values()), certificate, context)
+            verdicts += (_answered_for(verdict, again) for verdict in judged)
+    return CheckedAfter(verdicts=tuple(verdicts), held=held, unjudged=unjudged)
+
+
+def _stands(verdict: Verdict, model: Model | None, certificate: TableCertificate, run: Run, context: Context) -> bool:
+    """Was it passed on exactly what is visible now?"""
+    if verdict.kind in _OF_THE_WAY:
+        return True
+    gate = None if model is None else _gate_of(model, verdict)
+    by = None if model is None else model.slicing.by
+    if gate is None or not looks_beyond(gate, by):
+        return certificate.is_proven_inside
+    return certificate.is_proven_whole and (isinstance(gate, Unique) or _inputs_are_as_pinned(run, context))
+
+
+def _inputs_are_as_pinned(run: Run, context: Context) -> bool:
+    """Does everything that the run read still show what it read?"""
+    facts = {table: context.tables.facts(table) for table in run.pins}
+    return all(found is not None and found.snapshot_id == run.pins[table] for table, found in facts.items())
+
+
+def _gates_of(model: Model, recorded: Sequence[RecordedVerdict]) -> Iterator[tuple[str, Gate]]:
+    for each in recorded:
+        gate = _gate_of(model, each.verdict)
+        if gate is not None:
+            yield each.verdict.gate, gate
+
+
+def _gate_of(model: Model, verdict: Verdict) -> Gate | None:
+    if verdict.kind == ONE_ROW:
+        return Unique(name=ONE_ROW, kind=ONE_ROW, columns=model.key)
+    return next((gate for gate in model.gates if (gate.name, gate.kind) == (verdict.gate, verdict.kind)), None)
+
+
+def _judged_again(
+    run: Run,
+    planned: PlannedModel,
+    model: Model,
+    gates: Sequence[Gate],
+    certificate: TableCertificate,
+    context: Context,
+) -> list[Verdict]:
+    table = run.tables[planned.name]
+    request = MeasureRequest(
+        model=model,
+        table=planned.name,
+        slices=planned.slices,
+        metrics=metrics_of(gates),
+        not_null=not_null_columns(gates),
+        staged=certificate.published,
+        # What it took the place of is another table, of other columns.
+        production=certificate.base if table.replaces is None else None,
+        production_table=planned.name,
+        known={},
+    )
+    needs_rows = not all(looks_beyond(gate, model.slicing.by) for gate in gates)
+    measured = context.warehouse.measure(request) if needs_rows else (TableMeasures(), TableMeasures())
+    return declared(planned, request, gates, measured, context)
+
+
+def _answered_for(verdict: Verdict, recorded: Sequence[RecordedVerdict]) -> Verdict:
+    """What somebody answered for before the publish is told, and not held against it."""
+    override = next((each.override for each in recorded if each.verdict.gate == verdict.gate), None)
+    if override is None or verdict.passed:
+        return verdict
+    return replace(verdict, warns=True, summary=f"{verdict.summary} (answered for: {override})")
