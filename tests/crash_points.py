@@ -33,14 +33,13 @@ COVERS: dict[str, frozenset[str]] = {
     "a rollback around others": frozenset(
         {"branch opened", "wave committed", "metadata written", "pointers swapped, COMMIT not sent"}
     ),
+    "a reproduction": frozenset({"Reproduced recorded"}),
     "a sweep": frozenset({"refs dropped", "old version dropped"}),
     "others that add rows": frozenset({"Rebased recorded", "branch carried over"}),
     "a REST catalog": frozenset({"intent recorded", "group committed by the catalog"}),
     "a REST catalog that says no": frozenset({"intent withdrawn"}),
     "a restored ledger": frozenset({"Rebuilt recorded"}),
-    "a load": frozenset(
-        {"SlicesKept recorded", "pointers swapped, COMMIT not sent", "Published recorded", "Certified recorded"}
-    ),
+    "a load": frozenset({"SlicesKept recorded", "pointers swapped, COMMIT not sent", "Published recorded"}),
     "a load of nothing": frozenset({"watermarks moved"}),
     "a decision": frozenset({"exceptions decided"}),
     "a load on schedule": frozenset({"schedules claimed", "end of schedules recorded"}),

@@ -6,10 +6,13 @@ import getpass
 import os
 import secrets
 import string
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, cast
 
 from retcon.core.environments import bound
@@ -18,7 +21,8 @@ from retcon.core.jobs import Job, Read
 from retcon.core.measures import SliceMeasure
 from retcon.core.models import Model
 from retcon.core.plans import Plan
-from retcon.core.projects import Project, Source
+from retcon.core.projects import Project, Source, as_recorded
+from retcon.core.runs import Run
 from retcon.core.slices import Slice, SliceSet
 from retcon.core.updates import SliceRows, Wanted
 from retcon.errors import BadArguments, Problem, Refused
@@ -256,6 +260,44 @@ class Workspace:
         self.import_code([job.model])
         return self.warehouse.homes(job, there)
 
+    @contextmanager
+    def recorded(self, run: Run, watch: Watch) -> Iterator[tuple[Context, Mapping[str, str]]]:
+        """What a run needs to be computed once more: code, params, time zone and Spark's SQL settings as its record has
+        them, Spark started when it is needed; and of which models the code can't be had, and why.
+        """
+        from retcon.core.graphs import Graph
+        from retcon.core.runs import ApplyBegan, RunOpened
+        from retcon.lakehouse.sessions import start_session
+        from retcon.lakehouse.warehouse import SparkWarehouse
+        from retcon.project.key_files import require_keys
+        from retcon.project.python.importing import ProjectCode
+        from retcon.project.recorded import Recorded, recorded_models
+
+        require_keys(run.plan, self.root)
+        events = self.ledger.events(run.id, kind=RunOpened)
+        body = events[0].body if events else {}
+        told = Recorded(code=body.get("code", {}), keys=body.get("keys", {}), params=body.get("parameters", {}))
+        applied = self.ledger.events(run.id, kind=ApplyBegan)
+        outline = self.outline
+        settings = as_recorded(
+            outline.settings,
+            timezone=run.plan.timezone,
+            params=body.get("parameters", {}),
+            conf=applied[-1].body["conf"] if applied else {},
+        )
+        with TemporaryDirectory(prefix="retcon-reproduce-") as name:
+            folder = Path(name).resolve()
+            prefix = outline.graph.prefix
+            models, lacking = recorded_models(run.plan, told, outline.graph.models, prefix, self.root, folder)
+            code = ProjectCode(folder)
+            project = replace(outline, settings=settings, graph=Graph(models, prefix=prefix))
+
+            def make() -> Warehouse:
+                return SparkWarehouse(start_session(settings, self.environ), settings.catalog, code, settings.foreign)
+
+            context = self.context(watch, project=project, on_start=lambda: None)
+            yield replace(context, warehouse=cast("Warehouse", _LateWarehouse(make))), lacking
+
     @property
     def adopter(self) -> Adopter:
         from retcon.flow.adopt import Adopter
@@ -381,6 +423,13 @@ class Workspace:
             say=say,
         )
 
+    def _late(self, on_start: Callable[[], None]) -> Warehouse:
+        def make() -> Warehouse:
+            on_start()
+            return self.warehouse
+
+        return cast("Warehouse", _LateWarehouse(make))
+
     def context(
         self,
         watch: Watch,
@@ -401,7 +450,7 @@ class Workspace:
             project=project or self.project,
             ledger=self.ledger,
             tables=self.tables,
-            warehouse=self.warehouse if on_start is None else cast("Warehouse", _LateWarehouse(self, on_start)),
+            warehouse=self.warehouse if on_start is None else self._late(on_start),
             catalog=self.group_commits if on_start is None else None,
             clock=self.clock,
             who=self.who,
@@ -414,20 +463,20 @@ class Workspace:
 
 
 class _LateWarehouse:
-    """The warehouse, whose Spark is started when something is first asked of it."""
+    """A warehouse whose Spark is started when something is first asked of it."""
 
-    def __init__(self, workspace: Workspace, on_start: Callable[[], None]) -> None:
-        self._workspace = workspace
-        self._on_start = on_start
+    def __init__(self, make: Callable[[], Warehouse]) -> None:
+        self._make = make
+        self._made: Warehouse | None = None
 
     def interrupt(self) -> None:
-        if "warehouse" in self._workspace.__dict__:
-            self._workspace.warehouse.interrupt()
+        if self._made is not None:
+            self._made.interrupt()
 
     def __getattr__(self, name: str) -> Any:
-        if "warehouse" not in self._workspace.__dict__:
-            self._on_start()
-        return getattr(self._workspace.warehouse, name)
+        if self._made is None:
+            self._made = self._make()
+        return getattr(self._made, name)
 
 
 def _migrate(engine: Engine) -> None:

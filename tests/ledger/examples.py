@@ -32,6 +32,7 @@ from retcon.core.runs import (
     Rebase,
     Rebased,
     Rebuilt,
+    Reproduced,
     Resumed,
     RollbackBegan,
     RolledBack,
@@ -286,6 +287,14 @@ def an_event(kind: type[Event], plan: Plan) -> Event:
             reason="wrong after all", ways={FCT: "moved back"}, locations={FCT: "00003-c.metadata.json"}
         ),
         RolledBack: RolledBack(reason="wrong after all", snapshots={FCT: 302}),
+        Reproduced: Reproduced(
+            tried={FCT: "2025-10-25..2025-10-28"},
+            same=2,
+            differing={FCT: ("2025-10-26",)},
+            impossible=1,
+            why=("snapshot 7 of raw.orders has expired",),
+            versions={"spark": "4.1.4"},
+        ),
         Rebuilt: rebuilt(plan),
     }
     return examples[kind]

@@ -60,6 +60,8 @@ class Compared:
     """From what was proven to what was published; None where it can't be told any more."""
     unknown: tuple[str, ...] = ()
     """Why something can't be told."""
+    is_there: bool = True
+    """Can what was published still be read?"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,6 +95,8 @@ class TableCertificate:
     """The scope is made of exactly the files that were proven."""
     is_proven_whole: bool = False
     """So is all the rest of the table, slices that were left as they are aside."""
+    is_there: bool = True
+    """The published snapshot can be read."""
     took_place_of: str | None = None
     """Where it was built beside: the name that the table from before has now."""
 
@@ -129,6 +133,7 @@ def certificate_of(
         manifests_opened=base.opened + proven.opened,
         problems=tuple(_problems(kept, now, missing, foreign)),
         unknown=compared.unknown,
+        is_there=compared.is_there,
         is_proven_inside=compared.proven is not None and not missing and not foreign,
         is_proven_whole=compared.proven is not None and not any(_apart(*_without(same, proven.before, proven.after))),
     )

@@ -208,6 +208,8 @@ class RunOpened:
     plan: Mapping[str, Any]
     code: Mapping[str, str]
     parameters: Mapping[str, Any]
+    keys: Mapping[str, str] = field(default_factory=dict)
+    """By SQL model: the keys above its query, as they were written."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -390,6 +392,21 @@ class RolledBack:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Reproduced:
+    """The run's slices computed once more, by the code and from the snapshots on record, and not written."""
+
+    tried: Mapping[str, str]
+    """By model: slices."""
+    same: int
+    differing: Mapping[str, tuple[str, ...]]
+    """By model: slices that came out otherwise."""
+    impossible: int
+    why: tuple[str, ...]
+    """Why those couldn't be computed."""
+    versions: Mapping[str, str]
+
+
+@dataclass(frozen=True, kw_only=True)
 class Rebuilt:
     """A publish, or its rollback, that the ledger had lost: found in the tables and recorded long after it happened.
     Which run, tables, slices and snapshots is known from these; what was proven and consumed isn't.
@@ -429,6 +446,7 @@ Event = (
     | Cancelled
     | RollbackBegan
     | RolledBack
+    | Reproduced
     | Rebuilt
 )
 

@@ -51,9 +51,10 @@ def check_production(run: Run, certificates: Sequence[TableCertificate], context
         own = [each for each in recorded if each.verdict.model == planned.name]
         again = [each for each in own if not _stands(each.verdict, model, certificate, run, context)]
         held[planned.name] = tuple(each.verdict.gate for each in own if each not in again)
-        gates = {} if model is None else dict(_gates_of(model, again))
+        gates = dict(_gates_of(model, again)) if model is not None and certificate.is_there else {}
         left = (each.verdict.gate for each in again if each.verdict.gate not in gates)
-        unjudged |= dict.fromkeys((f"{planned.name}:{gate}" for gate in left), _OTHER_FILES)
+        why = _OTHER_FILES if certificate.is_there else certificate.unknown[0]
+        unjudged |= dict.fromkeys((f"{planned.name}:{gate}" for gate in left), why)
         if model is not None and gates:
             context.watch(Progress(step="check", model=planned.name, total=len(certificates)))
             judged = _judged_again(run, planned, model, list(gates.values()), certificate, context)

@@ -24,6 +24,7 @@ from retcon.core.runs import (
     RecordedSlice,
     RecordedVerdict,
     RecordedWave,
+    Reproduced,
     Run,
     RunState,
     RunTable,
@@ -211,6 +212,11 @@ class RunReport:
     def applied(self) -> tuple[RecordedEvent, ...]:
         """How each call of `apply` ran it."""
         return tuple(event for event in self.events if event.kind == ApplyBegan.__name__)
+
+    @property
+    def reproduced(self) -> tuple[RecordedEvent, ...]:
+        """When its slices were computed once more."""
+        return tuple(event for event in self.events if event.kind == Reproduced.__name__)
 
     @property
     def rebuilt(self) -> tuple[RecordedEvent, ...]:

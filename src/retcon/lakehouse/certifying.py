@@ -21,7 +21,7 @@ def compared(table: Table, request: CertifyRequest, spans: Spans) -> Compared:
     published = by_id(request.published)
     if published is None:
         gone = f"snapshot {request.published}, which was published, has expired"
-        return Compared(before=None, base=None, proven=None, unknown=(gone,))
+        return Compared(before=None, base=None, proven=None, unknown=(gone,), is_there=False)
     tagged = table.metadata.refs.get(request.tag)
     before = published.parent_snapshot_id
     if before is None and tagged is not None:

@@ -294,7 +294,8 @@ class IcebergMetadata:
         """What a publish made of a table, file by file, as far as its snapshots are there."""
         table = self._load(name)
         if table is None:
-            return Compared(before=None, base=None, proven=None, unknown=(f"{name} isn't there any more",))
+            gone = f"{name} isn't there any more"
+            return Compared(before=None, base=None, proven=None, unknown=(gone,), is_there=False)
         return compared(table, request, Spans(table, request.by, request.grain))
 
     def head(self, name: str, branch: str) -> int | None:

@@ -27,6 +27,7 @@ from retcon.core.runs import (
     PublishRefused,
     Rebased,
     Rebuilt,
+    Reproduced,
     Resumed,
     RollbackBegan,
     RolledBack,
@@ -139,6 +140,7 @@ def _project(connection: Connection, run: str, event: Event) -> None:
             | PublishRefused()
             | Certified()
             | CheckedAfter()
+            | Reproduced()
             | Paused()
             | Resumed()
             | Cancelled()

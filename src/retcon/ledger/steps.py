@@ -24,6 +24,7 @@ from retcon.core.runs import (
     Rebased,
     Rebuilt,
     RecordedVerdict,
+    Reproduced,
     Resumed,
     RollbackBegan,
     RolledBack,
@@ -107,6 +108,9 @@ def state_after(run: Run, event: Event, verdicts: Sequence[RecordedVerdict]) -> 
         case RolledBack():
             _require_state(run, "rolled back", RunState.PUBLISHED)
             to = RunState.ROLLED_BACK
+        case Reproduced():
+            _require_state(run, "reproduced", RunState.PUBLISHED, RunState.ROLLED_BACK)
+            to = run.state
         case Rebuilt():
             _require_lost(run, event)
             return RunState.ROLLED_BACK if event.undone else RunState.PUBLISHED

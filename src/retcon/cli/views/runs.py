@@ -31,6 +31,7 @@ from retcon.cli.views.parts import (
     table,
     title,
 )
+from retcon.cli.views.reproductions import reproduced_text
 from retcon.cli.views.states import state_text
 from retcon.cli.views.verdicts import verdicts_table
 from retcon.core.projects import Consumer
@@ -144,6 +145,9 @@ def _header(report: RunReport, zone: Zone) -> Iterator[tuple[str, RenderableType
         when = f"{event.who}, {zone.named(datetime.fromisoformat(event.at))}, from {event.body['source']}"
         unknown = Text("what was proven and consumed is unknown", style=QUIET)
         yield "rebuilt", stack([Text(f"by {when}"), unknown])
+    for event in report.reproduced:
+        when = zone.named(datetime.fromisoformat(event.at))
+        yield "reproduced", f"{reproduced_text(event.body)}; by {event.who}, {when}"
     yield from _ways_back(report, zone)
     yield "record", _record(report)
     yield "command", Text(plan.request.command, style=QUIET)
