@@ -8,7 +8,7 @@ import secrets
 import string
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
@@ -60,6 +60,17 @@ if TYPE_CHECKING:
 def utc_now() -> datetime:
     """The wall clock."""
     return datetime.now(UTC)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Again:
+    """What a run needs to be computed once more."""
+
+    context: Context
+    lacking: Mapping[str, str]
+    """Models whose code can't be had, and why."""
+    start: Callable[[], object]
+    """Starts Spark."""
 
 
 class Workspace:
@@ -261,14 +272,12 @@ class Workspace:
         return self.warehouse.homes(job, there)
 
     @contextmanager
-    def recorded(self, run: Run, watch: Watch) -> Iterator[tuple[Context, Mapping[str, str]]]:
+    def recorded(self, run: Run, watch: Watch) -> Iterator[Again]:
         """What a run needs to be computed once more: code, params, time zone and Spark's SQL settings as its record has
-        them, Spark started when it is needed; and of which models the code can't be had, and why.
+        them.
         """
         from retcon.core.graphs import Graph
         from retcon.core.runs import ApplyBegan, RunOpened
-        from retcon.lakehouse.sessions import start_session
-        from retcon.lakehouse.warehouse import SparkWarehouse
         from retcon.project.key_files import require_keys
         from retcon.project.python.importing import ProjectCode
         from retcon.project.recorded import Recorded, recorded_models
@@ -276,7 +285,7 @@ class Workspace:
         require_keys(run.plan, self.root)
         events = self.ledger.events(run.id, kind=RunOpened)
         body = events[0].body if events else {}
-        told = Recorded(code=body.get("code", {}), keys=body.get("keys", {}), params=body.get("parameters", {}))
+        told = Recorded(code=body.get("code", {}), keys=body.get("keys"), params=body.get("parameters", {}))
         applied = self.ledger.events(run.id, kind=ApplyBegan)
         outline = self.outline
         settings = as_recorded(
@@ -293,10 +302,14 @@ class Workspace:
             project = replace(outline, settings=settings, graph=Graph(models, prefix=prefix))
 
             def make() -> Warehouse:
+                from retcon.lakehouse.sessions import start_session
+                from retcon.lakehouse.warehouse import SparkWarehouse
+
                 return SparkWarehouse(start_session(settings, self.environ), settings.catalog, code, settings.foreign)
 
             context = self.context(watch, project=project, on_start=lambda: None)
-            yield replace(context, warehouse=cast("Warehouse", _LateWarehouse(make))), lacking
+            late = _LateWarehouse(make)
+            yield Again(context=replace(context, warehouse=cast("Warehouse", late)), lacking=lacking, start=late.start)
 
     @property
     def adopter(self) -> Adopter:
@@ -469,14 +482,17 @@ class _LateWarehouse:
         self._make = make
         self._made: Warehouse | None = None
 
+    def start(self) -> Warehouse:
+        if self._made is None:
+            self._made = self._make()
+        return self._made
+
     def interrupt(self) -> None:
         if self._made is not None:
             self._made.interrupt()
 
     def __getattr__(self, name: str) -> Any:
-        if self._made is None:
-            self._made = self._make()
-        return getattr(self._made, name)
+        return getattr(self.start(), name)
 
 
 def _migrate(engine: Engine) -> None:

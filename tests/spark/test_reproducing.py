@@ -33,10 +33,10 @@ def reproduced(shop: Shop, run: Run, wanted: Wanted | None = None, **context: An
     found = shop.workspace.ledger.run(run.id) or run
     require_reproducible(found)
     tried = wanted_slices(found, wanted or Wanted(), shop.workspace.ledger)
-    with shop.workspace.recorded(found, lambda _: None) as (again, lacking):
+    with shop.workspace.recorded(found, lambda _: None) as again:
         for name, part in context.items():
-            setattr(again, name, part(getattr(again, name)))
-        return reproduce(plan_trials(found, tried, lacking, again), again)
+            setattr(again.context, name, part(getattr(again.context, name)))
+        return reproduce(plan_trials(found, tried, again.lacking, again.context), again.context)
 
 
 def outcomes(made: Reproduction) -> dict[str, int]:

@@ -59,17 +59,17 @@ def reproduce(
         most=limit,
     )
     tried = wanted_slices(found, wanted, workspace.ledger)
-    with workspace.recorded(found, lambda _: None) as (again, lacking):
-        trials = plan_trials(found, tried, lacking, again)
+    with workspace.recorded(found, lambda _: None) as again:
+        trials = plan_trials(found, tried, again.lacking, again.context)
         if trials.needs_spark:
             terminal.say("starting Spark…")
             # While the JVM starts, stderr is its log: the live line begins after.
-            again.warehouse.recomputed  # noqa: B018 (starts it)
+            again.start()
         try:
             with watching(terminal.err) as watch:
-                made = compute(trials, replace(again, watch=watch))
+                made = compute(trials, replace(again.context, watch=watch))
         except KeyboardInterrupt:
-            again.warehouse.interrupt()
+            again.context.warehouse.interrupt()
             raise
     terminal.report(lambda: reproduction_result(made), lambda: reproduction_view(made))
     if made.exit_code:

@@ -66,7 +66,7 @@ def open_run(plan: Plan, project: Project, ledger: Ledger, tables: Tables, clock
         plan=to_document(plan),
         code={m.name: project.graph.model(m.name).query.text for m in plan.models},
         parameters=dict(project.settings.params),
-        keys={m.name: project.graph.model(m.name).keys_text for m in plan.models},
+        keys={m.name: model.keys_text for m in plan.models if not (model := project.graph.model(m.name)).is_python},
     )
     return ledger.open_run(plan, opened, at=clock(), who=who)
 

@@ -6,6 +6,7 @@ was read rightly, the fingerprint in the plan tells.
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -29,8 +30,8 @@ class Recorded:
     """What the event that opened a run has of its code."""
 
     code: Mapping[str, str]
-    keys: Mapping[str, str]
-    """Of SQL models, as written; runs of before they were recorded have none."""
+    keys: Mapping[str, str] | None
+    """Of SQL models, as written; None: the run was opened before they were recorded."""
     params: Mapping[str, object]
 
 
@@ -43,10 +44,13 @@ def recorded_models(
     lacking: dict[str, str] = {}
     for planned in plan.models:
         code, now = recorded.code.get(planned.name), today.get(planned.name)
-        keys = recorded.keys.get(planned.name, "") or (now.keys_text if now is not None else "")
         if code is None:
             lacking[planned.name] = "its code isn't on record: the run was rebuilt from its tables"
             continue
+        if recorded.keys is None and now is None:
+            lacking[planned.name] = "its keys aren't on record, and the project doesn't have it any more"
+            continue
+        keys = _keys_of(planned.name, recorded, now)
         path = _written(planned.name.removeprefix(prefix), code, keys, folder)
         try:
             model = read_model(path, folder, _known(path, folder, keys, plan, recorded), queries)
@@ -54,40 +58,51 @@ def recorded_models(
             lacking[planned.name] = f"its code on record can't be read: {error.message}"
             continue
         if model.fingerprint != planned.fingerprint:
-            lacking[planned.name] = _why_other(model, is_recorded=planned.name in recorded.keys)
+            lacking[planned.name] = _why_other(model, is_recorded=recorded.keys is not None)
             continue
         models[planned.name] = _named(model, planned)
     return models, lacking
 
 
+def _keys_of(name: str, recorded: Recorded, now: Model | None) -> str | None:
+    """The keys of a SQL model, on record or else as they are today; None for Python, whose keys stand in its code."""
+    if recorded.keys is not None:
+        return recorded.keys.get(name)
+    return None if now is None or now.is_python else now.keys_text
+
+
 def _copy_python(root: Path, folder: Path) -> None:
     """What models may import; their own files come from the record."""
-    for entry in sorted(root.iterdir()):
-        is_hidden = entry.name.startswith((".", "_")) or entry.name == MODELS_FOLDER
-        if entry.suffix == ".py" and entry.is_file():
-            shutil.copy(entry, folder / entry.name)
-        elif entry.is_dir() and not is_hidden and not (entry / "pyvenv.cfg").exists():
-            shutil.copytree(entry, folder / entry.name, ignore=_all_but_python)
-    (folder / MODELS_FOLDER).mkdir()
+    for at, folders, names in os.walk(root):
+        here = Path(at)
+        is_top = here == root
+        folders[:] = [
+            each
+            for each in folders
+            if not each.startswith((".", "__")) and not (is_top and each == MODELS_FOLDER) and not _is_venv(here / each)
+        ]
+        for name in (name for name in names if name.endswith(".py")):
+            copy = folder / here.relative_to(root) / name
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(here / name, copy)
 
 
-def _all_but_python(folder: str, names: list[str]) -> list[str]:
-    return [name for name in names if not (name.endswith(".py") or Path(folder, name).is_dir()) or name[0] == "."]
+def _is_venv(folder: Path) -> bool:
+    return (folder / "pyvenv.cfg").exists()
 
 
-def _written(name: str, code: str, keys: str, folder: Path) -> Path:
+def _written(name: str, code: str, keys: str | None, folder: Path) -> Path:
     namespace, _, table = name.partition(".")
-    # The keys of Python stand in its code; those of SQL never are its beginning.
-    suffix, text = (".sql", f"/* retcon\n{keys}*/\n{code}") if keys else (".py", code)
+    suffix, text = (".py", code) if keys is None else (".sql", f"/* retcon\n{keys}*/\n{code}")
     path = folder / MODELS_FOLDER / namespace / f"{table}{suffix}"
-    path.parent.mkdir(exist_ok=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")
     return path
 
 
-def _known(path: Path, folder: Path, keys: str, plan: Plan, recorded: Recorded) -> KnownNames:
+def _known(path: Path, folder: Path, keys: str | None, plan: Plan, recorded: Recorded) -> KnownNames:
     """Whatever the model names was there when the run was opened."""
-    if path.suffix == ".py":
+    if keys is None:
         name = f"{path.parent.name}.{path.stem}"
         document = read_declaration(read_module(path, folder), name).document
     else:

@@ -145,7 +145,7 @@ def _header(report: RunReport, zone: Zone) -> Iterator[tuple[str, RenderableType
         when = f"{event.who}, {zone.named(datetime.fromisoformat(event.at))}, from {event.body['source']}"
         unknown = Text("what was proven and consumed is unknown", style=QUIET)
         yield "rebuilt", stack([Text(f"by {when}"), unknown])
-    for event in report.reproduced:
+    for event in report.reproduced[-_APPLIED:]:
         when = zone.named(datetime.fromisoformat(event.at))
         yield "reproduced", f"{reproduced_text(event.body)}; by {event.who}, {when}"
     yield from _ways_back(report, zone)
