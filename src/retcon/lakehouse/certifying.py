@@ -36,35 +36,58 @@ def compared(table: Table, request: CertifyRequest, spans: Spans) -> Compared:
     proven = by_id(request.proven)
     if proven is None:
         unknown.append(f"snapshot {request.proven} of the run's branch, which was proven, has expired")
+    looked_at = _Manifests(table, spans)
     return Compared(
         before=before,
-        base=apart(table, base, published, spans) if base is not None or is_first else None,
-        proven=apart(table, proven, published, spans) if proven is not None else None,
+        base=looked_at.apart(base, published) if base is not None or is_first else None,
+        proven=looked_at.apart(proven, published) if proven is not None else None,
         unknown=tuple(unknown),
     )
 
 
-def apart(table: Table, first: Snapshot | None, second: Snapshot, spans: Spans) -> Apart:
-    """What two snapshots have in common, and what each lists in manifests of its own."""
-    then, now = (
-        {} if snapshot is None else {each.manifest_path: each for each in snapshot.manifests(table.io)}
-        for snapshot in (first, second)
-    )
-    both = [now[path] for path in sorted(then.keys() & now.keys())]
-    counts = [_counted(manifest, table) for manifest in both]
-    data = (each.min_sequence_number or 0 for each in now.values() if each.content == ManifestContent.DATA)
-    oldest = min(data, default=None)
-    before = [file for path in sorted(then.keys() - now.keys()) for file in _listed(then[path], table, spans)]
-    left = [file for file in before if not _is_lapsed(file, oldest)]
-    return Apart(
-        manifests=tuple(each.manifest_path for each in both),
-        files=sum(files for files, _ in counts),
-        rows=sum(rows for _, rows in counts),
-        before=tuple(left),
-        after=tuple(file for path in sorted(now.keys() - then.keys()) for file in _listed(now[path], table, spans)),
-        lapsed=len(before) - len(left),
-        opened=len(then.keys() ^ now.keys()),
-    )
+class _Manifests:
+    """The manifests of a table, each opened once at most."""
+
+    def __init__(self, table: Table, spans: Spans) -> None:
+        self._table = table
+        self._spans = spans
+        self._files: dict[str, list[TableFile]] = {}
+
+    def apart(self, first: Snapshot | None, second: Snapshot) -> Apart:
+        """What two snapshots have in common, and what each lists in manifests of its own."""
+        opened = len(self._files)
+        then, now = self._of(first), self._of(second)
+        both = [now[path] for path in sorted(then.keys() & now.keys())]
+        counts = [_counted(manifest, self._table) for manifest in both]
+        data = (each.min_sequence_number or 0 for each in now.values() if each.content == ManifestContent.DATA)
+        oldest = min(data, default=None)
+        before = [file for path in sorted(then.keys() - now.keys()) for file in self._listed(then[path])]
+        after = [file for path in sorted(now.keys() - then.keys()) for file in self._listed(now[path])]
+        left = [file for file in before if not _is_lapsed(file, oldest)]
+        return Apart(
+            manifests=tuple(each.manifest_path for each in both),
+            files=sum(files for files, _ in counts),
+            rows=sum(rows for _, rows in counts),
+            before=tuple(left),
+            after=tuple(after),
+            lapsed=len(before) - len(left),
+            opened=len(self._files) - opened,
+        )
+
+    def _of(self, snapshot: Snapshot | None) -> dict[str, ManifestFile]:
+        """By path; without those that only take files back."""
+        listed = [] if snapshot is None else snapshot.manifests(self._table.io)
+        return {each.manifest_path: each for each in listed if each.has_added_files() or each.has_existing_files()}
+
+    def _listed(self, manifest: ManifestFile) -> list[TableFile]:
+        """The live files. Their version is their sequence number: it says which deletes apply to them."""
+        path = manifest.manifest_path
+        if path not in self._files:
+            entries = manifest.fetch_manifest_entry(self._table.io, discard_deleted=True)
+            self._files[path] = [
+                replace(self._spans.file(entry.data_file), version=str(entry.sequence_number or 0)) for entry in entries
+            ]
+        return self._files[path]
 
 
 def _counted(manifest: ManifestFile, table: Table) -> tuple[int, int]:
@@ -80,12 +103,6 @@ def _counted(manifest: ManifestFile, table: Table) -> tuple[int, int]:
 
 def _known(counts: Iterable[int | None]) -> list[int]:
     return [count for count in counts if count is not None]
-
-
-def _listed(manifest: ManifestFile, table: Table, spans: Spans) -> list[TableFile]:
-    """The live files of a manifest. Their version is their sequence number: it says which deletes apply to them."""
-    entries = manifest.fetch_manifest_entry(table.io, discard_deleted=True)
-    return [replace(spans.file(entry.data_file), version=str(entry.sequence_number or 0)) for entry in entries]
 
 
 def _is_lapsed(file: TableFile, oldest: int | None) -> bool:
