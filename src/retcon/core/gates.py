@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Any, ClassVar, assert_never
+from typing import Any, assert_never
 
 from retcon.core.measures import SliceMeasure, TableMeasures
 from retcon.core.row_histories import RowHistory, usual_rows
@@ -41,7 +41,6 @@ class Rows:
     history: RowHistory | None = None
     warns: bool = False
     kind: str = "rows"
-    looks_beyond: ClassVar[bool] = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,9 +51,6 @@ class Unique:
     columns: tuple[str, ...]
     warns: bool = False
     kind: str = "unique"
-    looks_beyond: ClassVar[bool] = True
-    """Does its verdict rest on more than the rows of the slices that it is about? Then what others write may change
-    it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +61,6 @@ class NotNull:
     columns: tuple[str, ...]
     warns: bool = False
     kind: str = "not_null"
-    looks_beyond: ClassVar[bool] = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,7 +73,6 @@ class Drift:
     high: Decimal | None
     warns: bool = False
     kind: str = "drift"
-    looks_beyond: ClassVar[bool] = False
 
 
 Gate = Rows | Unique | NotNull | Drift
@@ -148,10 +142,10 @@ def not_null_columns(gates: Iterable[Gate]) -> tuple[str, ...]:
 
 
 def looks_beyond(gate: Gate, by: str | None) -> bool:
-    """Does the verdict of this gate, on slices by this column, rest on more than the rows in them?"""
-    if isinstance(gate, Unique) and (by is None or by.lower() in {column.lower() for column in gate.columns}):
-        return False
-    return gate.looks_beyond
+    """Does the verdict of this gate, on slices by this column, rest on more than the rows in them? Then what others
+    write may change it.
+    """
+    return isinstance(gate, Unique) and by is not None and by.lower() not in {each.lower() for each in gate.columns}
 
 
 def judge(gate: Gate, evidence: Evidence) -> Verdict:

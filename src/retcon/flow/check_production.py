@@ -11,7 +11,9 @@ from dataclasses import replace
 
 from retcon.core.certificates import TableCertificate
 from retcon.core.gates import (
+    EMPTY,
     ONE_ROW,
+    OTHER_KEYS,
     OUTSIDE_SCOPE,
     PARITY,
     SCHEMA,
@@ -35,6 +37,8 @@ from retcon.flow.prove import declared
 _OF_THE_WAY = frozenset({VALID, PARITY, SCHEMA, OUTSIDE_SCOPE})
 """About how it came there; what production shows outside the scope, the certificate says."""
 
+_OF_SLICES = frozenset({EMPTY, OTHER_KEYS})
+"""Not declared, and about the rows of the slices."""
 _OTHER_FILES = "it was passed on other files than are published, and can't be judged by these"
 
 
@@ -49,7 +53,7 @@ def check_production(run: Run, certificates: Sequence[TableCertificate], context
         certificate = by_table[planned.name]
         model = context.project.graph.models.get(planned.name)
         own = [each for each in recorded if each.verdict.model == planned.name]
-        again = [each for each in own if not _stands(each.verdict, model, certificate, run, context)]
+        again = [each for each in own if not _stands(each.verdict, model, certificate)]
         held[planned.name] = tuple(each.verdict.gate for each in own if each not in again)
         gates = dict(_gates_of(model, again)) if model is not None and certificate.is_there else {}
         left = (each.verdict.gate for each in again if each.verdict.gate not in gates)
@@ -62,21 +66,15 @@ def check_production(run: Run, certificates: Sequence[TableCertificate], context
     return CheckedAfter(verdicts=tuple(verdicts), held=held, unjudged=unjudged)
 
 
-def _stands(verdict: Verdict, model: Model | None, certificate: TableCertificate, run: Run, context: Context) -> bool:
+def _stands(verdict: Verdict, model: Model | None, certificate: TableCertificate) -> bool:
     """Was it passed on exactly what is visible now?"""
     if verdict.kind in _OF_THE_WAY:
         return True
     gate = None if model is None else _gate_of(model, verdict)
     by = None if model is None else model.slicing.by
-    if gate is None or not looks_beyond(gate, by):
-        return certificate.is_proven_inside
-    return certificate.is_proven_whole and (isinstance(gate, Unique) or _inputs_are_as_pinned(run, context))
-
-
-def _inputs_are_as_pinned(run: Run, context: Context) -> bool:
-    """Does everything that the run read still show what it read?"""
-    facts = {table: context.tables.facts(table) for table in run.pins}
-    return all(found is not None and found.snapshot_id == run.pins[table] for table, found in facts.items())
+    # Of a gate that the project doesn't have any more, nobody knows how far it looked.
+    is_about_more = verdict.kind not in _OF_SLICES if gate is None else looks_beyond(gate, by)
+    return certificate.is_proven_whole if is_about_more else certificate.is_proven_inside
 
 
 def _gates_of(model: Model, recorded: Sequence[RecordedVerdict]) -> Iterator[tuple[str, Gate]]:

@@ -96,6 +96,8 @@ def _sign(each: TableCertificate) -> Text:
 def _outside(each: TableCertificate) -> str:
     if each.took_place_of is not None:
         return f"nothing: built anew, {each.took_place_of} is the table from before"
+    if not each.files_outside:
+        return "nothing"
     return f"{counted(each.files_outside, 'file')}, {counted(each.rows_outside, 'row')}: as they were"
 
 
