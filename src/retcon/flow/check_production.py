@@ -100,7 +100,7 @@ def _judged_again(
 ) -> list[Verdict]:
     table = run.tables[planned.name]
     request = MeasureRequest(
-        model=model,
+        model=replace(model, gates=tuple(gates)),
         table=planned.name,
         slices=planned.slices,
         metrics=metrics_of(gates),
@@ -111,9 +111,9 @@ def _judged_again(
         production_table=planned.name,
         known={},
     )
-    needs_rows = not all(looks_beyond(gate, model.slicing.by) for gate in gates)
+    needs_rows = not all(isinstance(gate, Unique) for gate in gates)
     measured = context.warehouse.measure(request) if needs_rows else (TableMeasures(), TableMeasures())
-    return declared(planned, request, gates, measured, context)
+    return declared(planned, request, measured, context)
 
 
 def _answered_for(verdict: Verdict, recorded: Sequence[RecordedVerdict]) -> Verdict:

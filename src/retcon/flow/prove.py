@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -18,7 +18,6 @@ from retcon.core.gates import (
     VALID,
     Evidence,
     Finding,
-    Gate,
     Rows,
     Unique,
     Verdict,
@@ -87,7 +86,7 @@ def _prove_model(run: Run, planned: PlannedModel, context: Context) -> _Proof:
     kept = tuple(_kept(run, planned, context))
     if not request.slices:
         return _Proof(head=request.staged, slices=kept, totals={}, verdicts=())
-    judged = declared(planned, request, request.model.gates, (staged, production), context)
+    judged = declared(planned, request, (staged, production), context)
     return _Proof(
         head=request.staged,
         slices=(*_proven_slices(request, staged, production), *kept),
@@ -112,14 +111,11 @@ def _kept(run: Run, planned: PlannedModel, context: Context) -> Iterator[ProvenS
 
 
 def declared(
-    planned: PlannedModel,
-    request: MeasureRequest,
-    gates: Sequence[Gate],
-    measured: tuple[TableMeasures, TableMeasures],
-    context: Context,
+    planned: PlannedModel, request: MeasureRequest, measured: tuple[TableMeasures, TableMeasures], context: Context
 ) -> list[Verdict]:
-    """The verdicts of these gates on what is measured, staged and in production."""
+    """The verdicts of the model's gates on what is measured, staged and in production."""
     staged, production = measured
+    gates = request.model.gates
     duplicates = {
         gate.name: context.warehouse.duplicates(request, gate, staged.rows)
         for gate in gates
