@@ -19,6 +19,8 @@ COVERS: dict[str, frozenset[str]] = {
             "PublishBegan recorded",
             "pointers swapped, COMMIT not sent",
             "Published recorded",
+            "Certified recorded",
+            "CheckedAfter recorded",
         }
     ),
     "a first backfill": frozenset({"ledger migrated", "InputsJudged recorded", "table made"}),
@@ -31,6 +33,7 @@ COVERS: dict[str, frozenset[str]] = {
     "a rollback around others": frozenset(
         {"branch opened", "wave committed", "metadata written", "pointers swapped, COMMIT not sent"}
     ),
+    "a reproduction": frozenset({"Reproduced recorded"}),
     "a sweep": frozenset({"refs dropped", "old version dropped"}),
     "others that add rows": frozenset({"Rebased recorded", "branch carried over"}),
     "a REST catalog": frozenset({"intent recorded", "group committed by the catalog"}),

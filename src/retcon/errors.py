@@ -6,6 +6,7 @@ RetconError                    exit  what it means
 │   ├── ProjectInvalid          1    files of the project hold problems, all of them listed
 │   └── Conflict                1    somebody else wrote to what this run covers
 ├── GatesFailed                 4    the staged slices didn't pass; nothing was published
+│   └── ProductionFailed        4    published, and production isn't what was proven, or doesn't pass
 ├── Fault                       3    something outside retcon broke; `retryable` says whether trying again can help
 │   └── LostMetadata            3    the catalog points a table at a file that isn't there
 └── Interrupted               130    the person at the keyboard asked to stop
@@ -74,6 +75,10 @@ class Conflict(Refused):
 class GatesFailed(RetconError):
     code = "gate"
     exit_code = 4
+
+
+class ProductionFailed(GatesFailed):
+    code = "production"
 
 
 class Fault(RetconError):

@@ -6,11 +6,14 @@ import getpass
 import os
 import secrets
 import string
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, cast
 
 from retcon.core.environments import bound
 from retcon.core.gates import Metric
@@ -18,7 +21,8 @@ from retcon.core.jobs import Job, Read
 from retcon.core.measures import SliceMeasure
 from retcon.core.models import Model
 from retcon.core.plans import Plan
-from retcon.core.projects import Project, Source
+from retcon.core.projects import Project, Source, as_recorded
+from retcon.core.runs import Run
 from retcon.core.slices import Slice, SliceSet
 from retcon.core.updates import SliceRows, Wanted
 from retcon.errors import BadArguments, Problem, Refused
@@ -56,6 +60,17 @@ if TYPE_CHECKING:
 def utc_now() -> datetime:
     """The wall clock."""
     return datetime.now(UTC)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Again:
+    """What a run needs to be computed once more."""
+
+    context: Context
+    lacking: Mapping[str, str]
+    """Models whose code can't be had, and why."""
+    start: Callable[[], object]
+    """Starts Spark."""
 
 
 class Workspace:
@@ -256,6 +271,46 @@ class Workspace:
         self.import_code([job.model])
         return self.warehouse.homes(job, there)
 
+    @contextmanager
+    def recorded(self, run: Run, watch: Watch) -> Iterator[Again]:
+        """What a run needs to be computed once more: code, params, time zone and Spark's SQL settings as its record has
+        them.
+        """
+        from retcon.core.graphs import Graph
+        from retcon.core.runs import ApplyBegan, RunOpened
+        from retcon.project.key_files import require_keys
+        from retcon.project.python.importing import ProjectCode
+        from retcon.project.recorded import Recorded, recorded_models
+
+        require_keys(run.plan, self.root)
+        events = self.ledger.events(run.id, kind=RunOpened)
+        body = events[0].body if events else {}
+        told = Recorded(code=body.get("code", {}), keys=body.get("keys"), params=body.get("parameters", {}))
+        applied = self.ledger.events(run.id, kind=ApplyBegan)
+        outline = self.outline
+        settings = as_recorded(
+            outline.settings,
+            timezone=run.plan.timezone,
+            params=body.get("parameters", {}),
+            conf=applied[-1].body["conf"] if applied else {},
+        )
+        with TemporaryDirectory(prefix="retcon-reproduce-") as name:
+            folder = Path(name).resolve()
+            prefix = outline.graph.prefix
+            models, lacking = recorded_models(run.plan, told, outline.graph.models, prefix, self.root, folder)
+            code = ProjectCode(folder)
+            project = replace(outline, settings=settings, graph=Graph(models, prefix=prefix))
+
+            def make() -> Warehouse:
+                from retcon.lakehouse.sessions import start_session
+                from retcon.lakehouse.warehouse import SparkWarehouse
+
+                return SparkWarehouse(start_session(settings, self.environ), settings.catalog, code, settings.foreign)
+
+            context = self.context(watch, project=project, on_start=lambda: None)
+            late = _LateWarehouse(make)
+            yield Again(context=replace(context, warehouse=cast("Warehouse", late)), lacking=lacking, start=late.start)
+
     @property
     def adopter(self) -> Adopter:
         from retcon.flow.adopt import Adopter
@@ -381,8 +436,24 @@ class Workspace:
             say=say,
         )
 
-    def context(self, watch: Watch, *, max_active: int = 2, project: Project | None = None) -> Context:
-        """What a run needs; starts Spark. A rollback needs no model's SQL: it works on the outline."""
+    def _late(self, on_start: Callable[[], None]) -> Warehouse:
+        def make() -> Warehouse:
+            on_start()
+            return self.warehouse
+
+        return cast("Warehouse", _LateWarehouse(make))
+
+    def context(
+        self,
+        watch: Watch,
+        *,
+        max_active: int = 2,
+        project: Project | None = None,
+        on_start: Callable[[], None] | None = None,
+    ) -> Context:
+        """What a run needs; starts Spark, or, where somebody wants to be told of it, not before it is needed. A
+        rollback needs no model's SQL: it works on the outline.
+        """
         from retcon import __version__
         from retcon.flow.context import Context
         from retcon.lakehouse.jars import versions
@@ -392,8 +463,8 @@ class Workspace:
             project=project or self.project,
             ledger=self.ledger,
             tables=self.tables,
-            warehouse=self.warehouse,
-            catalog=self.group_commits,
+            warehouse=self.warehouse if on_start is None else self._late(on_start),
+            catalog=self.group_commits if on_start is None else None,
             clock=self.clock,
             who=self.who,
             watch=watch,
@@ -402,6 +473,26 @@ class Workspace:
             max_active=max_active,
             versions={"retcon": __version__, **versions()},
         )
+
+
+class _LateWarehouse:
+    """A warehouse whose Spark is started when something is first asked of it."""
+
+    def __init__(self, make: Callable[[], Warehouse]) -> None:
+        self._make = make
+        self._made: Warehouse | None = None
+
+    def start(self) -> Warehouse:
+        if self._made is None:
+            self._made = self._make()
+        return self._made
+
+    def interrupt(self) -> None:
+        if self._made is not None:
+            self._made.interrupt()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.start(), name)
 
 
 def _migrate(engine: Engine) -> None:

@@ -18,6 +18,8 @@ from pyiceberg.types import DateType, DecimalType, LongType, NestedField, String
 from retcon.core.gates import Finding, Verdict
 from retcon.core.plans import Plan, PlannedModel, to_document
 from retcon.core.runs import (
+    Certified,
+    CheckedAfter,
     Consumed,
     Event,
     Judged,
@@ -37,6 +39,7 @@ from retcon.core.runs import (
 )
 from retcon.core.slices import Slice
 from retcon.wiring import Workspace
+from tests.ledger.examples import certificate
 
 FIRST = date(2026, 1, 1)
 LAST = date(2026, 1, 10)
@@ -130,7 +133,8 @@ class Recorder:
         )
         return self.tell(ProvingBegan(), judged)
 
-    def publish(self) -> Recorder:
+    def publish(self, *, followed_up: bool = True) -> Recorder:
+        """With what follows a publish, unless the process ended then."""
         self.tell(PublishBegan(locations={}))
         consumed = tuple(
             Consumed(model=m.name, slice=s.label, input=i.name, table=i.table, snapshot_id=11, content="c")
@@ -140,7 +144,11 @@ class Recorder:
         )
         event = Published(snapshots={m.name: 2**62 + 9 for m in self.plan.models}, consumed=consumed)
         self.run = self.ledger.publish(self.plan.id, event, [], at=self._tick(), who="ann")
-        return self
+        if not followed_up:
+            return self
+        held = {model.name: (*model.gates, "schema") for model in self.plan.models}
+        made = tuple(certificate(m.name, slices=m.slices.text, published=2**62 + 9) for m in self.plan.models)
+        return self.tell(Certified(tables=made), CheckedAfter(verdicts=(), held=held))
 
     def roll_back(self, reason: str = "finance disagrees") -> Recorder:
         event = RolledBack(reason=reason, snapshots={})

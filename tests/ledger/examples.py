@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import asdict, replace
 from datetime import UTC, date, datetime, timedelta
+from typing import Any
 
+from retcon.core.certificates import TableCertificate
 from retcon.core.gates import Finding, Verdict
 from retcon.core.intervals import Interval
 from retcon.core.limits import Limits
@@ -14,6 +16,8 @@ from retcon.core.pointers import PointerSwap
 from retcon.core.runs import (
     ApplyBegan,
     Cancelled,
+    Certified,
+    CheckedAfter,
     Consumed,
     Event,
     GateOverridden,
@@ -28,6 +32,7 @@ from retcon.core.runs import (
     Rebase,
     Rebased,
     Rebuilt,
+    Reproduced,
     Resumed,
     RollbackBegan,
     RolledBack,
@@ -230,6 +235,27 @@ def swap(table: str = FCT, *, old: str = "m0.json", new: str = "m1.json", snapsh
     return PointerSwap(table=table, old_location=old, new_location=new, snapshot_id=snapshot)
 
 
+def certificate(table: str = FCT, **changes: Any) -> TableCertificate:
+    """Of a publish that did what it should."""
+    told: dict[str, Any] = {
+        "slices": "2025-10-25..2025-10-28",
+        "base": 101,
+        "published": 301,
+        "files_outside": 5,
+        "rows_outside": 60,
+        "digest_before": "d1",
+        "digest_after": "d1",
+        "files_replaced": 4,
+        "files_inside": 4,
+        "rows_inside": 48,
+        "manifests_shared": 2,
+        "manifests_opened": 3,
+        "is_proven_inside": True,
+        "is_proven_whole": True,
+    }
+    return TableCertificate(table=table, **{**told, **changes})
+
+
 def an_event(kind: type[Event], plan: Plan) -> Event:
     """One event of each kind, that fits the plan."""
     examples: dict[type[Event], Event] = {
@@ -250,6 +276,10 @@ def an_event(kind: type[Event], plan: Plan) -> Event:
         PublishRefused: PublishRefused(why="somebody wrote 2025-10-26"),
         Rebased: rebased(plan),
         Published: published(plan),
+        Certified: Certified(tables=(certificate(),)),
+        CheckedAfter: CheckedAfter(
+            verdicts=(verdict("unique", failed=True),), held={FCT: ("rows",)}, unjudged={f"{FCT}:empty": "gone"}
+        ),
         Paused: Paused(why="Ctrl-C"),
         Resumed: Resumed(to=RunState.STAGING),
         Cancelled: Cancelled(reason="not needed"),
@@ -257,6 +287,14 @@ def an_event(kind: type[Event], plan: Plan) -> Event:
             reason="wrong after all", ways={FCT: "moved back"}, locations={FCT: "00003-c.metadata.json"}
         ),
         RolledBack: RolledBack(reason="wrong after all", snapshots={FCT: 302}),
+        Reproduced: Reproduced(
+            tried={FCT: "2025-10-25..2025-10-28"},
+            same=2,
+            differing={FCT: ("2025-10-26",)},
+            impossible=1,
+            why=("snapshot 7 of raw.orders has expired",),
+            versions={"spark": "4.1.4"},
+        ),
         Rebuilt: rebuilt(plan),
     }
     return examples[kind]

@@ -14,6 +14,8 @@ from retcon.core.chains import event_body, first_broken_link
 from retcon.core.plans import canonical, to_document
 from retcon.core.runs import (
     Cancelled,
+    Certified,
+    CheckedAfter,
     Event,
     GateOverridden,
     Judged,
@@ -25,6 +27,7 @@ from retcon.core.runs import (
     Rebase,
     Rebased,
     Rebuilt,
+    Reproduced,
     Resumed,
     RollbackBegan,
     RolledBack,
@@ -385,6 +388,9 @@ def _lead_up_to(kind: type[Event], driver: Driver) -> None:
         PublishRefused: driver.begin_publish,
         Rebased: driver.begin_publish,
         Published: driver.begin_publish,
+        Certified: lambda: (driver.begin_publish(), driver.publish()),
+        CheckedAfter: lambda: (driver.begin_publish(), driver.publish()),
+        Reproduced: lambda: (driver.begin_publish(), driver.publish(), driver.roll_back()),
         RollbackBegan: lambda: (driver.begin_publish(), driver.publish()),
         RolledBack: lambda: (driver.begin_publish(), driver.publish()),
         Resumed: lambda: driver.tell(Paused(why="lunch")),

@@ -16,13 +16,15 @@ import pytest
 
 from retcon.core.exceptions import Decision, LateChange
 from retcon.core.plans import Plan
-from retcon.core.runs import RunState
+from retcon.core.runs import Reproduced, RunState
 from retcon.core.schedules import Standing
 from retcon.core.watermarks import Advance, Mark
 from retcon.errors import Conflict, GatesFailed, Interrupted, Refused
 from retcon.flow.apply import Override, Until
 from retcon.flow.doctor import Checkup
+from retcon.flow.follow_up import is_followed_up
 from retcon.flow.ports import Progress
+from retcon.flow.reproduce import Wanted
 from retcon.flow.schedule import taking
 from retcon.flow.sweep import sweep
 from retcon.wiring import new_claim
@@ -32,6 +34,7 @@ from tests.crash_points import COVERS
 from tests.crashes import Trial, iceberg, try_every_crash
 from tests.rest_catalogs import iceberg_fixture
 from tests.shops import JDBC, ORDERS, REST, Meddling, Shop
+from tests.spark.test_reproducing import reproduced
 
 BOTH = ("mart.orders_usd", "mart.revenue")
 DAY = "2026-01-02"
@@ -106,6 +109,16 @@ class Scenes:
             self.shop.apply(plan)
 
         return self._trial(plan, act)
+
+    def a_reproduction(self) -> Trial:
+        run = self.shop.workspace.ledger.runs()[-1]
+
+        def check() -> None:
+            events = self.shop.workspace.ledger.events(run.id, kind=Reproduced)
+            assert all(event.body["same"] == 2 for event in events)
+
+        some = Wanted(most=1)
+        return Trial(shop=self.shop, run=run.id, tables=BOTH, act=lambda: reproduced(self.shop, run, some), check=check)
 
     def a_refused_publish(self) -> Trial:
         forgotten = next(self._numbers)
@@ -396,6 +409,7 @@ class Scenes:
             run = of.workspace.ledger.run(plan.id)
             assert run is not None
             assert run.state is RunState.PUBLISHED
+            assert is_followed_up(run, of.workspace.ledger)
             for planned in plan.models:
                 days = f"order_date IN ({', '.join(f'DATE {slice.label!r}' for slice in planned.slices)})"
                 query = of.workspace.project.graph.model(planned.name).query.text

@@ -11,17 +11,20 @@ from typing import Annotated
 import typer
 
 from retcon.cli.arguments import Environment, Json, ProjectFolder
+from retcon.cli.certificate_results import followed_up_result
 from retcon.cli.hooks import deliver
 from retcon.cli.json_output import run_result, verdict_results
 from retcon.cli.progress import watching
 from retcon.cli.terminals import Terminal, terminal_of, zone_of
+from retcon.cli.views.certificates import followed_up_section
 from retcon.cli.views.runs import applied_view, failed_view
 from retcon.core.plans import Plan
 from retcon.core.runs import Run, RunState
-from retcon.errors import BadArguments, GatesFailed, Refused
+from retcon.errors import BadArguments, GatesFailed, ProductionFailed, Refused
 from retcon.flow.apply import Override, Until, open_run
 from retcon.flow.apply import apply as drive
 from retcon.flow.context import Context
+from retcon.flow.follow_up import is_followed_up
 from retcon.flow.tell import DiffReport
 from retcon.wiring import Workspace
 
@@ -60,8 +63,9 @@ def apply(
 
     PLAN is the plan's file or id. Everything is computed beside production, judged by the gates, and published in
     one step, or not at all. Slices that others added rows to meanwhile are staged and proven anew. Ctrl-C pauses;
-    applying again goes on with what is missing, and does nothing where all is done. Exit code 4: a gate failed,
-    nothing was published.
+    applying again goes on with what is missing, and does nothing where all is done. After the publish, manifests show
+    that nothing else changed, and the gates are judged on production. Exit code 4: a gate failed, and nothing was
+    published; or production doesn't pass, and the error says so.
 
     \b
     Example:
@@ -86,7 +90,7 @@ def apply(
     workspace.enter(reviewed.environment, f"plan {reviewed.id}")
     run = opened(reviewed, workspace)
     if run.state is RunState.PUBLISHED:
-        terminal.say(f"run {run.id} is already published; nothing was done")
+        follow_up(run, workspace, terminal)
     else:
         as_far_as = Until(until.value) if until else Until.PUBLISHED
         steps = partial(drive, until=as_far_as, override=answer, rebase=not no_rebase)
@@ -116,6 +120,11 @@ def go_on(
     try:
         with watching(terminal.err) as watch:
             done = steps(run, replace(context, watch=watch))
+    except ProductionFailed:
+        # It is published all the same, and its watermarks have moved.
+        deliver(workspace, terminal)
+        _tell_production(run, workspace, terminal)
+        raise
     except GatesFailed:
         verdicts = tuple(workspace.ledger.verdicts(run.id))
         terminal.evidence = {"run": run.id, "verdicts": verdict_results(verdicts)}
@@ -124,6 +133,28 @@ def go_on(
         raise
     deliver(workspace, terminal)
     return done
+
+
+def follow_up(run: Run, workspace: Workspace, terminal: Terminal) -> None:
+    """Of a run that is published, make up for what a crash left out; Spark is started only if that needs it."""
+    if is_followed_up(run, workspace.ledger):
+        terminal.say(f"run {run.id} is already published; nothing was done")
+    else:
+        terminal.say(f"run {run.id} is published; looking at it as it is published")
+    context = workspace.context(lambda _: None, on_start=lambda: terminal.say("starting Spark…"))
+    try:
+        drive(run, context)
+    except ProductionFailed:
+        _tell_production(run, workspace, terminal)
+        raise
+
+
+def _tell_production(run: Run, workspace: Workspace, terminal: Terminal) -> None:
+    report = workspace.teller.show_run(workspace.ledger.run(run.id) or run)
+    terminal.evidence = {"run": run.id, **followed_up_result(report)}
+    view = followed_up_section(report)
+    if not terminal.as_json and view is not None:
+        terminal.show(view)
 
 
 def _measured(workspace: Workspace, run: Run) -> DiffReport | None:

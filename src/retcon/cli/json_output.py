@@ -12,6 +12,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from retcon.cli.certificate_results import followed_up_result
 from retcon.cli.views.projects import CheckReport, next_commands
 from retcon.cli.views.sql import Rendering
 from retcon.core.evolution import ColumnStep
@@ -207,6 +208,7 @@ def run_result(report: RunReport, diff: DiffReport | None, *, code: bool = False
         "verdicts": verdict_results(report.verdicts),
         "waves": [_wave(wave) for wave in report.waves],
         "totals": _totals(report.run),
+        **followed_up_result(report),
         "parameters": dict(report.parameters),
         "applied": [{"at": e.at, "who": e.who, **e.body} for e in report.applied],
         "rebases": [
@@ -219,6 +221,7 @@ def run_result(report: RunReport, diff: DiffReport | None, *, code: bool = False
             }
             for each in report.rebases
         ],
+        "reproduced": [{"at": e.at, "who": e.who, **e.body} for e in report.reproduced],
         "rebuilt": [
             {"at": e.at, "who": e.who, "from": e.body["source"], "undone": e.body["undone"]} for e in report.rebuilt
         ],

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from retcon.cli.apply import go_on, opened
+from retcon.cli.apply import follow_up, go_on, opened
 from retcon.cli.arguments import Environment, Json, ProjectFolder, Select
 from retcon.cli.hooks import deliver
 from retcon.cli.json_output import verdict_results
@@ -135,6 +135,8 @@ def _scope(turns: Sequence[Standing]) -> _Scope:
 
 def _loaded(scope: _Scope, workspace: Workspace, terminal: Terminal, max_active: int) -> _Loaded:
     runs: list[Run] = []
+    for run in workspace.loader.unchecked(scope.names):
+        follow_up(run, workspace, terminal)
     unfinished = workspace.loader.unfinished(scope.names)
     if unfinished is not None and not unfinished.tables:
         # Nothing of it is staged: what changed since is found along with it.

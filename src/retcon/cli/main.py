@@ -34,6 +34,7 @@ COMMANDS = (
     "adopt",
     "migrate",
     "doctor",
+    "reproduce",
     "postmortem",
     "watermarks",
     "exceptions",

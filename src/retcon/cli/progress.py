@@ -21,10 +21,13 @@ _VERBS = {
     "prove": ("proving", "proven"),
     "compare": ("computing whole", "compared"),
     "publish": ("publishing", "published"),
+    "certify": ("comparing manifests", "certified"),
+    "check": ("judging production", "judged in production"),
+    "reproduce": ("computing again", "computed again"),
     "copy": ("copying back", "copied back"),
     "files": ("looking for", "looked for"),
 }
-_UNITS = {"stage": "slice", "compare": "slice", "copy": "slice", "files": "file"}
+_UNITS = {"stage": "slice", "compare": "slice", "reproduce": "slice", "copy": "slice", "files": "file"}
 _BAR = 24
 _EVERY = 5.0
 """Seconds between two plain lines of one step."""

@@ -7,12 +7,15 @@ from typing import Annotated
 import typer
 
 from retcon.cli.arguments import Environment, Json, ProjectFolder, RunOrModel
-from retcon.cli.json_output import model_result, run_result, schema_result
+from retcon.cli.certificate_results import certificate_results
+from retcon.cli.json_output import model_result, run_fields, run_result, schema_result
 from retcon.cli.terminals import Terminal, terminal_of, zone_of
+from retcon.cli.views.certificates import certificate_view
 from retcon.cli.views.models import model_view
 from retcon.cli.views.runs import code_text, run_view
 from retcon.cli.views.schemas import schema_view
 from retcon.core.evolution import column_history
+from retcon.core.runs import RunState
 from retcon.errors import BadArguments, Refused
 from retcon.flow.tell import Teller
 from retcon.wiring import Workspace
@@ -23,6 +26,9 @@ def show(
     subject: RunOrModel,
     code: Annotated[bool, typer.Option("--code", help="Print the code that the run was opened with.")] = False,
     slices: Annotated[bool, typer.Option("--slices", help="List every slice of the run.")] = False,
+    certificate: Annotated[
+        bool, typer.Option("--certificate", help="Print what the publish left alone and put in place, by manifests.")
+    ] = False,
     schema: Annotated[
         bool, typer.Option("--schema", help="Tell how the model's columns changed, from which snapshot and run on.")
     ] = False,
@@ -33,7 +39,8 @@ def show(
     """Tell everything about one run, or one model.
 
     Of a run: why, state, tables with their snapshots, how to undo it, verdicts, waves, and whether its record is
-    sound. Of a model: keys, inputs, readers, consumers, last runs; with --schema the history of its table's columns.
+    sound; with --certificate what its publish left alone. Of a model: keys, inputs, readers, consumers, last runs; with
+    --schema the history of its table's columns.
 
     \b
     Example:
@@ -42,7 +49,7 @@ def show(
     terminal = terminal_of(context, as_json=as_json)
     workspace = terminal.workspace(project, env)
     model = workspace.outline.graph.find(subject)
-    about_a_run = "--code" if code else "--slices" if slices else None
+    about_a_run = "--code" if code else "--slices" if slices else "--certificate" if certificate else None
     if about_a_run and schema:
         raise BadArguments(f"{about_a_run} is about a run, and --schema about a model", next="pass one of them")
     if about_a_run and model is not None:
@@ -52,6 +59,10 @@ def show(
         )
     if schema:
         _show_schema(workspace.outline.graph.model(subject).name, workspace, terminal)
+    elif certificate and (code or slices):
+        raise BadArguments("--certificate prints the certificate alone", next="pass one of them")
+    elif certificate:
+        _show_certificate(subject, workspace, terminal)
     elif model is not None:
         _show_model(model.name, workspace, terminal)
     else:
@@ -71,6 +82,21 @@ def _show_schema(name: str, workspace: Workspace, terminal: Terminal) -> None:
         raise Refused(f"{name} has no table yet", next=f"retcon plan {name}{workspace.outline.env_option} --reason …")
     steps = column_history(facts.versions)
     terminal.report(lambda: schema_result(name, steps), lambda: schema_view(name, steps, zone_of(workspace)))
+
+
+def _show_certificate(name: str, workspace: Workspace, terminal: Terminal) -> None:
+    run = workspace.teller.run(name)
+    workspace.enter(run.plan.environment, f"run {run.id}")
+    found = workspace.teller.show_run(run).certificates
+    if not found:
+        is_published = run.state is RunState.PUBLISHED
+        raise Refused(
+            f"run {run.id} has no certificate: " + ("none is recorded" if is_published else "it isn't published"),
+            next=f"`retcon apply {run.id}` makes it" if is_published else "it is made by the publish",
+        )
+    terminal.report(
+        lambda: {**run_fields(run), "certificate": certificate_results(found)}, lambda: certificate_view(run, found)
+    )
 
 
 def _show_run(name: str, workspace: Workspace, terminal: Terminal, *, code: bool, slices: bool) -> None:

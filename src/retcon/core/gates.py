@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
-from typing import assert_never
+from typing import Any, assert_never
 
 from retcon.core.findings import Finding as Finding
 from retcon.core.findings import percent as percent
@@ -101,6 +101,11 @@ class Verdict:
         return self.kind not in NEVER_OVERRIDDEN
 
 
+def verdict_from(document: Mapping[str, Any]) -> Verdict:
+    """A verdict as it was recorded."""
+    return Verdict(**{**document, "findings": tuple(Finding(**finding) for finding in document["findings"])})
+
+
 @dataclass(frozen=True, kw_only=True)
 class Looks:
     """What was looked at apart from the measures, by the gate's name."""
@@ -174,6 +179,19 @@ def renamed(gate: Gate, name_of: Callable[[str], str]) -> Gate:
             return replace(gate, source=name_of(gate.source))
         case _:
             return gate
+
+
+def looks_beyond(gate: Gate, by: str | None, model: str) -> bool:
+    """Does the verdict of this gate, on slices of this model by this column, rest on other rows of its table? Then what
+    others write may change it. Which other tables it rests on, `tables_of` tells.
+    """
+    match gate:
+        case Unique():
+            return by is not None and by.lower() not in {each.lower() for each in gate.columns}
+        case ForeignKey():
+            return gate.to == model
+        case _:
+            return False
 
 
 def judge(gate: Gate, evidence: Evidence) -> Verdict:

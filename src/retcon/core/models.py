@@ -202,6 +202,8 @@ class Model:
     schedule: str | None = None
     volatile: tuple[str, ...] = ()
     samples: bool = False
+    keys_text: str = ""
+    """The keys as a SQL file has them, for the record; those of Python stand in its code."""
     nondeterministic: str = ""
     """Why the results may differ from one computation to the next; empty for most models."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from retcon.core.graphs import Graph
 from retcon.core.hooks import WatermarkHook
@@ -12,6 +12,8 @@ from retcon.core.limits import Limits
 
 _SECRET = re.compile(r"(?i)secret|passw|token|credential|(access|account|api|private)[._-]?key|://[^/@\s]*:[^/@\s]*@")
 """As Spark redacts its settings, in keys and in values."""
+
+_HIDDEN = "(hidden)"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +54,7 @@ class SparkSettings:
     def recordable(self) -> dict[str, str]:
         """The conf without secrets: variables by name, and what looks like a secret in the file not at all."""
         return {
-            key: "(hidden)" if _SECRET.search(key) or _SECRET.search(value) else value
+            key: _HIDDEN if _SECRET.search(key) or _SECRET.search(value) else value
             for key, value in self.written.items()
         }
 
@@ -114,6 +116,25 @@ class Settings:
     def foreign(self) -> Mapping[str, Source]:
         """The sources that aren't Iceberg tables of the catalog."""
         return {name: source for name, source in self.sources.items() if source.format is not None}
+
+
+def as_recorded(
+    settings: Settings, *, timezone: str, params: Mapping[str, str | int | float | bool], conf: Mapping[str, str]
+) -> Settings:
+    """The settings with what a run's record says of those that change results; how Spark is run, and what was never
+    recorded, stays as it is.
+    """
+    told = {key: value for key, value in conf.items() if _is_of_sql(key)}
+    known = {key: value for key, value in told.items() if value != _HIDDEN and "${" not in value}
+    # Secrets, and what came from the environment, aren't on record by their value.
+    unknown = told.keys() - known.keys()
+    kept = {key: value for key, value in settings.spark.conf.items() if not _is_of_sql(key) or key in unknown}
+    spark = replace(settings.spark, conf={**kept, **known})
+    return replace(settings, timezone=timezone, params=dict(params), spark=spark)
+
+
+def _is_of_sql(key: str) -> bool:
+    return key.startswith("spark.sql.") and not key.startswith("spark.sql.catalog.")
 
 
 @dataclass(frozen=True, kw_only=True)

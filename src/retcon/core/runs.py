@@ -8,6 +8,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
+from retcon.core.certificates import TableCertificate
 from retcon.core.evolution import AddColumn
 from retcon.core.gates import Verdict
 from retcon.core.plans import Plan
@@ -207,6 +208,8 @@ class RunOpened:
     plan: Mapping[str, Any]
     code: Mapping[str, str]
     parameters: Mapping[str, Any]
+    keys: Mapping[str, str] = field(default_factory=dict)
+    """By SQL model: the keys above its query, as they were written."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -337,6 +340,25 @@ class Published:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Certified:
+    """What the publish did to each table that it wrote, as their manifests tell."""
+
+    tables: tuple[TableCertificate, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckedAfter:
+    """The gates on what production shows after the publish."""
+
+    verdicts: tuple[Verdict, ...]
+    """Judged again: they rest on something that isn't what they were proven on."""
+    held: Mapping[str, tuple[str, ...]]
+    """By model: gates whose verdict stands, since the very files that it was passed on are published."""
+    unjudged: Mapping[str, str] = field(default_factory=dict)
+    """By `model:gate`: why nothing can be said of it."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Paused:
     why: str
 
@@ -367,6 +389,21 @@ class RolledBack:
     reason: str
     snapshots: Mapping[str, int | None]
     """Per table: main's snapshot afterwards."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reproduced:
+    """The run's slices computed once more, by the code and from the snapshots on record, and not written."""
+
+    tried: Mapping[str, str]
+    """By model: slices."""
+    same: int
+    differing: Mapping[str, tuple[str, ...]]
+    """By model: slices that came out otherwise."""
+    impossible: int
+    why: tuple[str, ...]
+    """Why those couldn't be computed."""
+    versions: Mapping[str, str]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -402,11 +439,14 @@ Event = (
     | PublishRefused
     | Rebased
     | Published
+    | Certified
+    | CheckedAfter
     | Paused
     | Resumed
     | Cancelled
     | RollbackBegan
     | RolledBack
+    | Reproduced
     | Rebuilt
 )
 

@@ -16,6 +16,7 @@ from retcon.flow.cancel import drop_if_cancelled
 from retcon.flow.commit import settle
 from retcon.flow.context import Context
 from retcon.flow.driving import driving
+from retcon.flow.follow_up import follow_up, is_followed_up
 from retcon.flow.pause import pause_here, was_paused_since
 from retcon.flow.ports import Clock, Ledger, Tables
 from retcon.flow.prove import prove
@@ -65,6 +66,7 @@ def open_run(plan: Plan, project: Project, ledger: Ledger, tables: Tables, clock
         plan=to_document(plan),
         code={m.name: project.graph.model(m.name).query.text for m in plan.models},
         parameters=dict(project.settings.params),
+        keys={m.name: model.keys_text for m in plan.models if not (model := project.graph.model(m.name)).is_python},
     )
     return ledger.open_run(plan, opened, at=clock(), who=who)
 
@@ -86,19 +88,24 @@ def apply(
     override: Override | None = None,
     rebase: bool = True,
 ) -> Run:
-    """Stage, prove and publish, as far as `until` says; slices that others wrote to meanwhile once more."""
+    """Stage, prove and publish, as far as `until` says; slices that others wrote to meanwhile once more. Of a run that
+    is published, what has to follow and doesn't stand in the record yet.
+    """
     given = override or Override()
     if given.gates and not given.reason.strip():
         raise BadArguments("an override needs a reason", next='pass --reason "why this is right all the same"')
-    if run.state is RunState.PUBLISHED or run.state.is_final:
+    if run.state.is_final:
         return run
+    if run.state is RunState.PUBLISHED and is_followed_up(run, context.ledger):
+        return follow_up(run, context)  # raises what is recorded as failed
     try:
         with driving(run, context):
             # Another process may have brought it further before this one got its turn.
             standing = context.ledger.run(run.id) or run
             if was_paused_since(run, standing) or standing.state.is_final:
                 raise pause_here(standing, context)  # while Spark started
-            return _drive(standing, context, _Way(until=until, override=given, rebase=rebase))
+            done = _drive(standing, context, _Way(until=until, override=given, rebase=rebase))
+            return follow_up(done, context) if done.state is RunState.PUBLISHED else done
     except Exception:
         drop_if_cancelled(run, context.ledger, context.tables)
         raise

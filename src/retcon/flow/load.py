@@ -17,6 +17,7 @@ from retcon.core.runs import Run
 from retcon.core.slices import Grain, SliceSet
 from retcon.core.watermarks import NOTHING_LOADED, Advance
 from retcon.flow.find import Finder
+from retcon.flow.follow_up import is_followed_up
 from retcon.flow.late import Impact
 from retcon.flow.plan import Ask, Planner
 from retcon.flow.ports import Ledger, Tables
@@ -53,6 +54,11 @@ class Loader:
         mine = [run for run in under_way if any(planned.name in names for planned in run.plan.models)]
         own = [run for run in mine if run.plan.environment == self._project.environment]
         return own[-1] if own else None
+
+    def unchecked(self, names: Sequence[str]) -> list[Run]:
+        """Loads of these models that were published, and not looked at as they are published: a process ended then."""
+        last = {run.id: run for run in self._ledger.last_published(names).values() if run.plan.load is not None}
+        return [run for run in last.values() if not is_followed_up(run, self._ledger)]
 
     def due(self, names: Sequence[str], ask: Ask, *, deep: Collection[str] = ()) -> Due:
         """What has to be computed now. `ask` says who, when and how; its scope is found here, of deep models by

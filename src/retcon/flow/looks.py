@@ -73,6 +73,18 @@ def seen_by(run: Run, context: Context) -> Sees:
     return seen
 
 
+def seen_after(run: Run, context: Context) -> Sees:
+    """What the run read as it pinned it; its own tables, now that it is published, and all others as they are now."""
+    now = seen_now(context.tables)
+
+    def seen(name: str) -> Seen:
+        if name in run.tables or name not in run.pins:
+            return now(name)
+        return Seen(read=Read(table=name, snapshot_id=run.pins[name], by=None, slices=None), is_recorded=True)
+
+    return seen
+
+
 def looks_of(request: MeasureRequest, staged: TableMeasures, sees: Sees, context: Context) -> Looks:
     """What the model's gates find in the request's slices, at its snapshot, beside other tables as they are seen."""
     own = replace(request.staged_read, by=None, slices=None)

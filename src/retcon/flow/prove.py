@@ -31,7 +31,7 @@ from retcon.core.runs import Judged, ProvenSlice, ProvingBegan, Run, RunTable
 from retcon.core.slices import Buckets, Slice, SliceSet
 from retcon.core.waves import parts_of
 from retcon.flow.context import Context, job_of, keyed_rows
-from retcon.flow.looks import looks_of, seen_by
+from retcon.flow.looks import Sees, looks_of, seen_by
 from retcon.flow.measure import kept_slices, measured
 from retcon.flow.pause import AT_THE_KEYBOARD
 from retcon.flow.ports import Progress
@@ -87,12 +87,12 @@ def _prove_model(run: Run, planned: PlannedModel, context: Context) -> _Proof:
     kept = tuple(_kept(run, planned, context))
     if not request.slices:
         return _Proof(head=request.staged, slices=kept, totals={}, verdicts=())
-    declared = _declared(run, planned, request, (staged, production), context)
+    judged = declared(planned, request, (staged, production), seen_by(run, context), context)
     return _Proof(
         head=request.staged,
         slices=(*_proven_slices(request, staged, production), *kept),
         totals=_pairs(production.totals, staged.totals),
-        verdicts=(*declared, *_always_on(run, planned, request, (staged, production), context)),
+        verdicts=(*judged, *_always_on(run, planned, request, (staged, production), context)),
     )
 
 
@@ -111,13 +111,14 @@ def _kept(run: Run, planned: PlannedModel, context: Context) -> Iterator[ProvenS
         )
 
 
-def _declared(
-    run: Run,
+def declared(
     planned: PlannedModel,
     request: MeasureRequest,
     measured: tuple[TableMeasures, TableMeasures],
+    sees: Sees,
     context: Context,
 ) -> list[Verdict]:
+    """The verdicts of the model's gates on what is measured, staged and in production."""
     staged, production = measured
     gates = request.model.gates
     duplicates = {
@@ -132,7 +133,7 @@ def _declared(
         duplicates=duplicates,
         published=_published_rows(request.model, context),
         open=frozenset(planned.open),
-        looks=looks_of(request, staged, seen_by(run, context), context),
+        looks=looks_of(request, staged, sees, context),
     )
     return [judge(gate, evidence) for gate in gates]
 

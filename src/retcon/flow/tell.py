@@ -8,19 +8,23 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
+from retcon.core.certificates import TableCertificate
 from retcon.core.chains import RecordedEvent, first_broken_link
-from retcon.core.gates import Drift, relative_change
+from retcon.core.gates import Drift, Verdict, relative_change
 from retcon.core.models import Model
 from retcon.core.plans import tag_before
 from retcon.core.projects import Project
 from retcon.core.runs import (
     ApplyBegan,
+    Certified,
+    CheckedAfter,
     PublishedSlice,
     Rebased,
     Rebuilt,
     RecordedSlice,
     RecordedVerdict,
     RecordedWave,
+    Reproduced,
     Run,
     RunState,
     RunTable,
@@ -28,6 +32,7 @@ from retcon.core.runs import (
 from retcon.core.slices import SliceSet
 from retcon.core.suggestions import did_you_mean
 from retcon.errors import Refused
+from retcon.flow.follow_up import certificates_in, verdicts_in
 from retcon.flow.ports import Ledger
 from retcon.flow.rollback import retention_days, rollback_until
 
@@ -134,6 +139,18 @@ class RebaseReport:
 
 
 @dataclass(frozen=True, kw_only=True)
+class AfterReport:
+    """The gates on what production shows after a publish."""
+
+    at: str
+    verdicts: tuple[Verdict, ...]
+    """Judged again."""
+    held: int
+    """Verdicts that stand, since the very files that they were passed on are published."""
+    unjudged: Mapping[str, str]
+
+
+@dataclass(frozen=True, kw_only=True)
 class RunReport:
     """Everything about one run."""
 
@@ -172,9 +189,34 @@ class RunReport:
         return self.events[0].body.get("parameters", {}) if self.events else {}
 
     @property
+    def certificates(self) -> tuple[TableCertificate, ...]:
+        """What the publish did to each table that it wrote; none where that wasn't told."""
+        made = [event for event in self.events if event.kind == Certified.__name__]
+        return certificates_in(made[-1].body) if made else ()
+
+    @property
+    def after(self) -> AfterReport | None:
+        """The gates on production; None where they weren't judged there."""
+        made = [event for event in self.events if event.kind == CheckedAfter.__name__]
+        if not made:
+            return None
+        body = made[-1].body
+        return AfterReport(
+            at=made[-1].at,
+            verdicts=verdicts_in(body),
+            held=sum(len(gates) for gates in body["held"].values()),
+            unjudged=body["unjudged"],
+        )
+
+    @property
     def applied(self) -> tuple[RecordedEvent, ...]:
         """How each call of `apply` ran it."""
         return tuple(event for event in self.events if event.kind == ApplyBegan.__name__)
+
+    @property
+    def reproduced(self) -> tuple[RecordedEvent, ...]:
+        """When its slices were computed once more."""
+        return tuple(event for event in self.events if event.kind == Reproduced.__name__)
 
     @property
     def rebuilt(self) -> tuple[RecordedEvent, ...]:

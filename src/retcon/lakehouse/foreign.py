@@ -39,6 +39,7 @@ class SourceTables:
         self.commits = catalog.commits
         self.commits_after = catalog.commits_after
         self.aftermath = catalog.aftermath
+        self.compared = catalog.compared
         self.main_line = catalog.main_line
         self.head = catalog.head
         self.staged = catalog.staged

@@ -91,10 +91,25 @@ class Measuring:
             _with_known(production, known, request) if known else production,
         )
 
+    def recomputed(self, job: Job, like: Read | None) -> Mapping[Slice, SliceMeasure]:
+        """The slices of a job as they would be written, rows that stay included, with the columns of what was read so;
+        without writing them anywhere.
+        """
+        return self._told(job, lambda: self._as_written(job, like), ())
+
+    def _as_written(self, job: Job, like: Read | None) -> DataFrame:
+        rows = slices_of(self._reads, job)
+        return rows if like is None else fitted(rows, self._reads.frame(like))
+
     def outcome(self, job: Job, metrics: tuple[Metric, ...]) -> Mapping[Slice, SliceMeasure]:
         """What a job would give, by slice, without writing it anywhere."""
+        return self._told(job, lambda: computed_by(self._reads, job), metrics)
+
+    def _told(
+        self, job: Job, rows: Callable[[], DataFrame], metrics: tuple[Metric, ...]
+    ) -> Mapping[Slice, SliceMeasure]:
         try:
-            return self._outcome(computed_by(self._reads, job), job, metrics).slices
+            return self._outcome(rows(), job, metrics).slices
         except (PySparkException, Py4JJavaError) as error:
             reason = worker_error(self._reads.code, str(error)) or root_cause(error)
             raise Refused(f"{job.model.path}: {job.slices.text} can't be computed: {reason}") from error

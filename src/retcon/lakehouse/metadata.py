@@ -31,6 +31,7 @@ from requests.exceptions import RequestException
 from sqlalchemy.exc import DBAPIError
 
 from retcon.core.adoption import SpecInUse, Survey
+from retcon.core.certificates import CertifyRequest, Compared
 from retcon.core.conflicts import Commit, changed_by, commit_text
 from retcon.core.intents import MainLine
 from retcon.core.jobs import StagedCommits, StagedWave, WaveTarget
@@ -51,6 +52,7 @@ from retcon.core.troubles import FileCheck, TableMarks
 from retcon.errors import LostMetadata, Refused
 from retcon.fault_points import FaultPoint
 from retcon.lakehouse.catalogs import is_new, opened, unreachable
+from retcon.lakehouse.certifying import compared
 from retcon.lakehouse.files import lost_files
 from retcon.lakehouse.histories import (
     back_to,
@@ -296,6 +298,14 @@ class IcebergMetadata:
             columns_before=() if is_nothing else None if version is None else _columns(_schema_of(table, version)),
             landings=None if None in line else tuple(landing_of(table, each, spans) for each in line if each),
         )
+
+    def compared(self, name: str, request: CertifyRequest) -> Compared:
+        """What a publish made of a table, file by file, as far as its snapshots are there."""
+        table = self._load(name)
+        if table is None:
+            gone = f"{name} isn't there any more"
+            return Compared(before=None, base=None, proven=None, unknown=(gone,), is_there=False)
+        return compared(table, request, Spans(table, request.by, request.grain))
 
     def head(self, name: str, branch: str) -> int | None:
         """The snapshot that a branch points to."""

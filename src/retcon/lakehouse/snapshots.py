@@ -75,11 +75,11 @@ def marks_of(table: Table, name: str) -> TableMarks:
         marks=tuple(sorted((mark for mark in marks if mark is not None), key=lambda mark: mark.at)),
         snapshots=frozenset(snapshot.snapshot_id for snapshot in metadata.snapshots),
         main=main,
-        is_whole=None not in line and (not line or _is_root(line[-1])),
+        is_whole=None not in line and (not line or is_root(line[-1])),
     )
 
 
-def _is_root(snapshot: Snapshot | None) -> bool:
+def is_root(snapshot: Snapshot | None) -> bool:
     """Is it a table's first? Pyiceberg makes a snapshot without a parent of one whose parent expired."""
     told = snapshot.summary.additional_properties if snapshot is not None and snapshot.summary is not None else {}
     return int(told.get("total-data-files") or 0) <= int(told.get("added-data-files") or 0)

@@ -51,6 +51,7 @@ class SparkWarehouse:
         self.homes = _told(Moving(reads).homes)
         self.measure = _told(measuring.measure)
         self.outcome = _told(measuring.outcome)
+        self.recomputed = _told(measuring.recomputed)
         self.full_refresh = _told(measuring.full_refresh)
         self.differing = _told(measuring.differing)
         self.duplicates = _told(measuring.duplicates)

@@ -14,6 +14,8 @@ from retcon.core.plans import Plan, to_document
 from retcon.core.runs import (
     ApplyBegan,
     Cancelled,
+    Certified,
+    CheckedAfter,
     Event,
     GateOverridden,
     InputsJudged,
@@ -25,6 +27,7 @@ from retcon.core.runs import (
     PublishRefused,
     Rebased,
     Rebuilt,
+    Reproduced,
     Resumed,
     RollbackBegan,
     RolledBack,
@@ -135,6 +138,9 @@ def _project(connection: Connection, run: str, event: Event) -> None:
             | ProvingBegan()
             | PublishBegan()
             | PublishRefused()
+            | Certified()
+            | CheckedAfter()
+            | Reproduced()
             | Paused()
             | Resumed()
             | Cancelled()

@@ -13,6 +13,7 @@ from retcon.core.gates import Finding, Verdict
 from retcon.core.plans import codes_in, from_document
 from retcon.core.runs import (
     Consumed,
+    Event,
     PublishedSlice,
     Rebase,
     RecordedSlice,
@@ -135,9 +136,11 @@ def verdicts(connection: Connection, run_id: str) -> list[RecordedVerdict]:
     ]
 
 
-def events(connection: Connection, run_id: str) -> list[RecordedEvent]:
-    """The chain of a run."""
+def events(connection: Connection, run_id: str, kind: type[Event] | None = None) -> list[RecordedEvent]:
+    """The chain of a run; or of it, the events of one kind."""
     query = select(EVENTS).where(EVENTS.c.run_id == run_id).order_by(EVENTS.c.number)
+    if kind is not None:
+        query = query.where(EVENTS.c.kind == kind.__name__)
     return [
         RecordedEvent(
             run=row.run_id,

@@ -10,6 +10,8 @@ from typing import TypeVar, assert_never
 from retcon.core.runs import (
     ApplyBegan,
     Cancelled,
+    Certified,
+    CheckedAfter,
     Event,
     GateOverridden,
     InputsJudged,
@@ -22,6 +24,7 @@ from retcon.core.runs import (
     Rebased,
     Rebuilt,
     RecordedVerdict,
+    Reproduced,
     Resumed,
     RollbackBegan,
     RolledBack,
@@ -89,6 +92,9 @@ def state_after(run: Run, event: Event, verdicts: Sequence[RecordedVerdict]) -> 
             # A publish id stands once.
             _require_state(run, "published", RunState.PUBLISHING)
             to = RunState.PUBLISHED
+        case Certified() | CheckedAfter():
+            _require_state(run, "looked at as published", RunState.PUBLISHED)
+            to = run.state
         case Paused():
             to = RunState.PAUSED
         case Resumed():
@@ -102,6 +108,9 @@ def state_after(run: Run, event: Event, verdicts: Sequence[RecordedVerdict]) -> 
         case RolledBack():
             _require_state(run, "rolled back", RunState.PUBLISHED)
             to = RunState.ROLLED_BACK
+        case Reproduced():
+            _require_state(run, "reproduced", RunState.PUBLISHED, RunState.ROLLED_BACK)
+            to = run.state
         case Rebuilt():
             _require_lost(run, event)
             return RunState.ROLLED_BACK if event.undone else RunState.PUBLISHED

@@ -125,9 +125,9 @@ class SqlLedger:
         """The verdicts on a run that hold for what is staged now."""
         return self._read(lambda connection: reading.verdicts(connection, run_id), otherwise=[])
 
-    def events(self, run_id: str) -> list[RecordedEvent]:
-        """The chain of a run."""
-        return self._read(lambda connection: reading.events(connection, run_id), otherwise=[])
+    def events(self, run_id: str, *, kind: type[Event] | None = None) -> list[RecordedEvent]:
+        """The chain of a run; or of it, the events of one kind."""
+        return self._read(lambda connection: reading.events(connection, run_id, kind), otherwise=[])
 
     def consumption(self, run_id: str) -> list[Consumed]:
         """What a run's published slices were computed from."""

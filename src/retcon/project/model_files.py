@@ -130,6 +130,7 @@ class _SqlFile:
     """The two parts of a SQL file, and the line where the second starts."""
 
     document: YamlDocument
+    keys_text: str
     text: str
     text_line: int
     function: None = None
@@ -142,6 +143,7 @@ class _PythonFile:
     root: Path
     module: Module
     declaration: Declaration
+    keys_text: str = ""
 
     @property
     def document(self) -> YamlDocument:
@@ -172,8 +174,10 @@ def _split(text: str, shown: str) -> _SqlFile:
         message = "the `/* retcon` block doesn't end"
         raise ProjectInvalid([Problem(path=shown, message=message, line=line, remedy="end it with a line `*/`")])
     first_line = text.count("\n", 0, opening.end()) + 1
+    keys_text = text[opening.end() : closing.start()]
     return _SqlFile(
-        document=read_yaml(text[opening.end() : closing.start()], path=shown, first_line=first_line),
+        document=read_yaml(keys_text, path=shown, first_line=first_line),
+        keys_text=keys_text,
         text=text[closing.end() :],
         text_line=text.count("\n", 0, closing.end()) + 1,
     )
@@ -262,6 +266,7 @@ def _outline(header: _Header, file: _SqlFile | _PythonFile, slicing: Slicing, in
         schedule=keys.schedule,
         volatile=tuple(keys.volatile),
         samples=keys.samples,
+        keys_text=file.keys_text,
         nondeterministic=keys.deterministic,
     )
 

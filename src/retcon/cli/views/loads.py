@@ -9,6 +9,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from retcon.cli.figures import NONE, Zone, counted, slices
+from retcon.cli.views.certificates import followed_up_section
 from retcon.cli.views.parts import (
     QUIET,
     STRONG,
@@ -23,8 +24,9 @@ from retcon.cli.views.parts import (
     table,
     title,
 )
-from retcon.cli.views.runs import same_view, totals_table, warnings_section
+from retcon.cli.views.runs import same_view, totals_table
 from retcon.cli.views.states import state_text
+from retcon.cli.views.verdicts import warnings_section
 from retcon.core.loads import Found, Reasons, Stale
 from retcon.flow.load import Due
 from retcon.flow.tell import DiffReport, RunReport
@@ -42,6 +44,7 @@ def load_view(due: Due, reports: Sequence[RunReport], diffs: Sequence[DiffReport
             warnings_section(report.verdicts),
             section("Change", totals_table(diff)),
             same_view(report.run),
+            followed_up_section(report),
         ]
     published = reports[-1].run.published
     when = Text(f"published {zone.named(published)}", style=QUIET) if published is not None else None

@@ -9,6 +9,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from retcon.cli.figures import NONE, Zone, amount, change, count, counted, duration, size
+from retcon.cli.views.certificates import followed_up_section
 from retcon.cli.views.parts import (
     BAD,
     GOOD,
@@ -30,7 +31,9 @@ from retcon.cli.views.parts import (
     table,
     title,
 )
+from retcon.cli.views.reproductions import reproduced_text
 from retcon.cli.views.states import state_text
+from retcon.cli.views.verdicts import verdicts_table
 from retcon.core.projects import Consumer
 from retcon.core.runs import (
     RecordedSlice,
@@ -44,7 +47,6 @@ from retcon.core.runs import (
 )
 from retcon.flow.tell import Change, DiffReport, RunReport
 
-_FINDINGS = 3
 _WAVES = 20
 _APPLIED = 3
 _COMMITS = 3
@@ -64,6 +66,7 @@ def applied_view(report: RunReport, diff: DiffReport | None, consumers: Consumer
             section("Change", totals_table(diff)) if diff is not None else None,
             same_view(run),
             _tables(run) if run.published is not None else None,
+            followed_up_section(report),
             Text(),
             facts(_next_steps(report, consumers, zone)),
         ]
@@ -95,6 +98,7 @@ def run_view(report: RunReport, zone: Zone, *, all_slices: bool = False) -> Rend
             facts(_header(report, zone)),
             _tables(run) if run.tables else None,
             same_view(run),
+            followed_up_section(report),
             _rebases(report, zone),
             section("Verdicts", verdicts_table(report.verdicts)) if report.verdicts else None,
             _waves(in_plan_order(report)),
@@ -141,6 +145,9 @@ def _header(report: RunReport, zone: Zone) -> Iterator[tuple[str, RenderableType
         when = f"{event.who}, {zone.named(datetime.fromisoformat(event.at))}, from {event.body['source']}"
         unknown = Text("what was proven and consumed is unknown", style=QUIET)
         yield "rebuilt", stack([Text(f"by {when}"), unknown])
+    for event in report.reproduced[-_APPLIED:]:
+        when = zone.named(datetime.fromisoformat(event.at))
+        yield "reproduced", f"{reproduced_text(event.body)}; by {event.who}, {when}"
     yield from _ways_back(report, zone)
     yield "record", _record(report)
     yield "command", Text(plan.request.command, style=QUIET)
@@ -188,42 +195,6 @@ def _record(report: RunReport) -> Text:
     if report.broken_link is not None:
         return Text(f"{counted(len(report.events), 'event')}, broken at event {report.broken_link}", style=BAD)
     return Text.assemble(f"{counted(len(report.events), 'event')}, ", ("chain sound", GOOD))
-
-
-def verdicts_table(verdicts: Sequence[RecordedVerdict]) -> RenderableType:
-    """Every gate with what came out, and the first things it objects to."""
-    heads = (name("model"), name("gate"), name("verdict"), prose("measured"))
-    rows: list[tuple[Cell, ...]] = []
-    before = ""
-    for each in verdicts:
-        verdict = each.verdict
-        rows.append((verdict.model if verdict.model != before else "", verdict.gate, _sign(each), verdict.summary))
-        rows += [("", "", "", line) for line in _objections(each)]
-        before = verdict.model
-    return table(heads, rows)
-
-
-def warnings_section(verdicts: Sequence[RecordedVerdict]) -> RenderableType | None:
-    """What gates that only warn object to."""
-    warned = [each for each in verdicts if each.verdict.is_warning]
-    return section("Warnings", verdicts_table(warned)) if warned else None
-
-
-def _sign(each: RecordedVerdict) -> Text:
-    if each.verdict.is_warning:
-        return Text("! warns", style=WARN)
-    if each.verdict.passed:
-        return Text("✓ holds", style=GOOD)
-    return Text("✗ failed", style=BAD) if each.override is None else Text("⊘ overridden", style=WARN)
-
-
-def _objections(each: RecordedVerdict) -> Iterator[Text]:
-    if each.override is not None:
-        yield Text(f"answered for: {each.override}", style=WARN)
-    findings = each.verdict.findings
-    for finding in findings[:_FINDINGS]:
-        yield Text(f"{finding.slice}: {finding.text}" if finding.slice else finding.text, style=QUIET)
-    yield from more(len(findings) - _FINDINGS, "finding")
 
 
 def _pruning(waves: Sequence[RecordedWave]) -> RenderableType | None:
