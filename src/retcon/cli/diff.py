@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from retcon.cli.arguments import Environment, Json, ProjectFolder, RunOrModel
 from retcon.cli.json_output import diff_result, environment_diff_result
+from retcon.cli.row_diffs import RowOptions, show_rows
 from retcon.cli.terminals import terminal_of
 from retcon.cli.views.diffs import diff_view, environment_diff_view
+from retcon.errors import BadArguments
 from retcon.flow.tell import Teller
 
 
@@ -19,6 +22,20 @@ def diff(
     all_slices: Annotated[
         bool, typer.Option("--all", help="List every slice, not only those that moved most.")
     ] = False,
+    rows: Annotated[bool, typer.Option("--rows", help="Compare the rows themselves; starts Spark.")] = False,
+    model: Annotated[str | None, typer.Option("--model", metavar="MODEL", help="Only this model of the run.")] = None,
+    limit: Annotated[
+        int | None, typer.Option("--limit", min=0, metavar="N", help="With --rows: show N of them. [default: 20]")
+    ] = None,
+    tolerance: Annotated[
+        float | None,
+        typer.Option("--tolerance", metavar="SHARE", help="With --rows: of floating-point values. [default: 1e-9]"),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="FILE", help="With --rows: all of them as .parquet or .csv, or a page as .html."),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="With --out: replace a file that is there.")] = False,
     env: Environment = None,
     project: ProjectFolder = None,
     as_json: Json = False,
@@ -29,6 +46,9 @@ def diff(
     against production; afterwards what was published against what was there before. All of it was measured when the
     run was proven, so no Spark is started.
 
+    With --rows the rows themselves are compared, by the model's key: which were changed, added and removed, by slice
+    and column, and some of them old beside new.
+
     A model with --env: production against the environment, in the slices that are published in both.
 
     \b
@@ -36,8 +56,13 @@ def diff(
       retcon diff 20260122_fct_daily_revenue_k3f9 --all
     """
     terminal = terminal_of(context, as_json=as_json)
+    options = RowOptions(limit=limit, tolerance=tolerance, out=out, force=force)
+    if options.given is not None and not rows:
+        raise BadArguments(f"{options.given} is about rows, and --rows wasn't given", next="pass --rows with it")
+    if force and out is None:
+        raise BadArguments("--force replaces a file, and none was named", next="pass --out FILE with it")
     workspace = terminal.workspace(project, env)
-    if env is not None and workspace.outline.graph.find(run) is not None:
+    if not rows and env is not None and workspace.outline.graph.find(run) is not None:
         # With its SQL: only the gates know which metrics may be summed up.
         compared = Teller(workspace.project, workspace.ledger).compare(run)
         terminal.report(
@@ -47,9 +72,12 @@ def diff(
         return
     found = workspace.teller.run(run)
     workspace.enter(found.plan.environment, f"run {found.id}")
-    model = workspace.outline.graph.model(run).name if run != found.id else None
+    meant = workspace.outline.graph.model(model or run).name if model or run != found.id else None
+    if rows:
+        show_rows(found, meant, workspace, terminal, options)
+        return
     report = workspace.teller.diff(found)
     terminal.report(
-        lambda: diff_result(report, model),
-        lambda: diff_view(report, model=model, all_slices=all_slices, width=terminal.out.width),
+        lambda: diff_result(report, meant),
+        lambda: diff_view(report, model=meant, all_slices=all_slices, width=terminal.out.width),
     )

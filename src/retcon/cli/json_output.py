@@ -219,6 +219,7 @@ def run_result(report: RunReport, diff: DiffReport | None, *, code: bool = False
             }
             for each in report.rebases
         ],
+        "checked": [{"at": e.at, "who": e.who, **e.body} for e in report.checked],
         "rebuilt": [
             {"at": e.at, "who": e.who, "from": e.body["source"], "undone": e.body["undone"]} for e in report.rebuilt
         ],

@@ -20,11 +20,20 @@ _VERBS = {
     "rebase": ("others wrote meanwhile", "rebased"),
     "prove": ("proving", "proven"),
     "compare": ("computing whole", "compared"),
+    "compare rows": ("comparing rows", "compared the rows of"),
+    "trace": ("looking for input rows", "looked for rows of"),
     "publish": ("publishing", "published"),
     "copy": ("copying back", "copied back"),
     "files": ("looking for", "looked for"),
 }
-_UNITS = {"stage": "slice", "compare": "slice", "copy": "slice", "files": "file"}
+_UNITS = {
+    "stage": "slice",
+    "compare": "slice",
+    "compare rows": "slice",
+    "trace": "input",
+    "copy": "slice",
+    "files": "file",
+}
 _BAR = 24
 _EVERY = 5.0
 """Seconds between two plain lines of one step."""

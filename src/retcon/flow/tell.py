@@ -24,6 +24,7 @@ from retcon.core.runs import (
     Run,
     RunState,
     RunTable,
+    SampleChecked,
 )
 from retcon.core.slices import SliceSet
 from retcon.core.suggestions import did_you_mean
@@ -175,6 +176,11 @@ class RunReport:
     def applied(self) -> tuple[RecordedEvent, ...]:
         """How each call of `apply` ran it."""
         return tuple(event for event in self.events if event.kind == ApplyBegan.__name__)
+
+    @property
+    def checked(self) -> tuple[RecordedEvent, ...]:
+        """When somebody looked at rows by hand."""
+        return tuple(event for event in self.events if event.kind == SampleChecked.__name__)
 
     @property
     def rebuilt(self) -> tuple[RecordedEvent, ...]:

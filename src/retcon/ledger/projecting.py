@@ -31,6 +31,7 @@ from retcon.core.runs import (
     Run,
     RunOpened,
     RunState,
+    SampleChecked,
     SlicesKept,
     SliceState,
     StagingDone,
@@ -133,6 +134,7 @@ def _project(connection: Connection, run: str, event: Event) -> None:
             | TablesOpened()
             | StagingDone()
             | ProvingBegan()
+            | SampleChecked()
             | PublishBegan()
             | PublishRefused()
             | Paused()

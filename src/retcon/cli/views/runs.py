@@ -9,6 +9,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from retcon.cli.figures import NONE, Zone, amount, change, count, counted, duration, size
+from retcon.cli.views.hand_checks import checked_facts
 from retcon.cli.views.parts import (
     BAD,
     GOOD,
@@ -141,6 +142,7 @@ def _header(report: RunReport, zone: Zone) -> Iterator[tuple[str, RenderableType
         when = f"{event.who}, {zone.named(datetime.fromisoformat(event.at))}, from {event.body['source']}"
         unknown = Text("what was proven and consumed is unknown", style=QUIET)
         yield "rebuilt", stack([Text(f"by {when}"), unknown])
+    yield from checked_facts(report, zone)
     yield from _ways_back(report, zone)
     yield "record", _record(report)
     yield "command", Text(plan.request.command, style=QUIET)
