@@ -10,6 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import date, timedelta
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,7 @@ pytestmark = pytest.mark.spark
 
 FIRST = date(2026, 1, 1)
 CASES = 120
+EUR_THEN = "order_date <= DATE '2026-01-03' AND currency = 'EUR'"
 SCHEMA = (
     "STRUCT<d: DATE, k: STRING, a: STRING, n: BIGINT, x: DOUBLE, tags: ARRAY<STRING>, m: MAP<STRING, INT>, "
     "loaded: BIGINT>"
@@ -280,9 +282,6 @@ def test_rows_of_a_run_are_compared_before_and_after_its_publish_and_after_its_r
     assert "the file exists" in again["message"]
 
     drawn = retcon("sample", plan.id, "--rows", "36")["models"][0]
-    few = retcon("sample", plan.id, "--rows", "6", "--out", str(tmp_path / "s.html"))["models"][0]
-    assert [row["hash"] for row in drawn["rows"]][:6] == [row["hash"] for row in few["rows"]], "the same seed"
-    assert few["rows"] != retcon("sample", plan.id, "--rows", "6", "--seed", "other")["models"][0]["rows"]
     orders, rates = drawn["inputs"]
     assert (orders["found_by"], orders["why_not"]) == ("order_date, order_id", None)
     assert "has no column order_id" in rates["why_not"]
@@ -290,16 +289,30 @@ def test_rows_of_a_run_are_compared_before_and_after_its_publish_and_after_its_r
         found = row["inputs"]["raw.orders"]
         assert found["total"] == (0 if row["kind"] == "removed" else 1)
         assert all(each["order_id"] == row["key"]["order_id"] for each in found["rows"])
-    assert "from raw.orders" in (tmp_path / "s.html").read_text()
     assert retcon("sample", plan.id, "--confirm", code=2)["message"]
-    said = ("--confirm", "--by", "Ada L.", "--note", "as the ticket says")
-    assert retcon("sample", plan.id, "--rows", "6", *said)["confirmed"][0]["rows"] == 6
+    said = ("--confirm", "--by", "Ada L.", "--note", "as the ticket says", "--out", str(tmp_path / "s.html"))
+    few = retcon("sample", plan.id, "--rows", "6", *said)
+    assert few["confirmed"][0]["rows"] == 6
+    assert "from raw.orders" in (tmp_path / "s.html").read_text()
     (checked,) = retcon("show", plan.id)["checked"]
     assert (checked["by"], checked["note"], checked["seed"]) == ("Ada L.", "as the ticket says", plan.id)
-    assert checked["keys"] == [row["hash"] for row in few["rows"]]
+    assert checked["keys"] == [row["hash"] for row in drawn["rows"]][:6], "the same seed draws the same rows"
     assert not any("late <b>" in json.dumps(dict(event.body)) for event in shop.workspace.ledger.events(plan.id))
 
+    (why,) = retcon("diff", plan.id, "--why", "--slices", "5")["models"]
+    assert why["totals"]["rows"] == dict.fromkeys(("change", "code", "inputs", "chance", "rest"), "0") | {
+        "old": "36",
+        "new": "36",
+    }
+    [(euros,)] = shop.sql(f"SELECT sum(amount_usd) FROM mart.orders_usd WHERE {EUR_THEN}")
+    money = {name: Decimal(value) for name, value in why["totals"]["sum(amount_usd)"].items()}
+    assert (round(money["code"], 2), money["inputs"]) == (round(euros / 10, 2), 7 - 20), "EUR; one order for another"
+    assert (money["chance"], money["rest"]) == (0, 0)
+    assert [each["rows_unlike_again"] for each in why["slices"]] == [0, 0, 0]
+
     shop.apply(plan)
+    (later,) = retcon("diff", plan.id, "--why", "--slices", "5")["models"]
+    assert later == why, "from what the run before consumed, whatever stands now"
     shop.sql("INSERT INTO mart.orders_usd SELECT * FROM mart.orders_usd WHERE order_date = DATE '2026-01-07'")
     (published,) = retcon(*asked, "--out", str(table), "--model", "mart.orders_usd")["models"]
     assert {**published, "written": None} == staged

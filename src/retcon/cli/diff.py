@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from retcon.cli.arguments import Environment, Json, ProjectFolder, RunOrModel
+from retcon.cli.attributions import SLICES, show_why
 from retcon.cli.json_output import diff_result, environment_diff_result
 from retcon.cli.row_diffs import RowOptions, show_rows
 from retcon.cli.terminals import terminal_of
@@ -36,6 +37,13 @@ def diff(
         typer.Option("--out", metavar="FILE", help="With --rows: all of them as .parquet or .csv, or a page as .html."),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="With --out: replace a file that is there.")] = False,
+    why: Annotated[
+        bool,
+        typer.Option("--why", help="Tell how much comes from code, from inputs, from chance; starts Spark."),
+    ] = False,
+    slices: Annotated[
+        int | None, typer.Option("--slices", min=1, metavar="N", help="With --why: try N slices. [default: 3]")
+    ] = None,
     env: Environment = None,
     project: ProjectFolder = None,
     as_json: Json = False,
@@ -47,7 +55,8 @@ def diff(
     run was proven, so no Spark is started.
 
     With --rows the rows themselves are compared, by the model's key: which were changed, added and removed, by slice
-    and column, and some of them old beside new.
+    and column, and some of them old beside new. With --why some slices are computed by old code on new inputs, by new
+    code on old inputs, and once more, to tell how much of the change comes from which. Nothing is written.
 
     A model with --env: production against the environment, in the slices that are published in both.
 
@@ -61,8 +70,12 @@ def diff(
         raise BadArguments(f"{options.given} is about rows, and --rows wasn't given", next="pass --rows with it")
     if force and out is None:
         raise BadArguments("--force replaces a file, and none was named", next="pass --out FILE with it")
+    if slices is not None and not why:
+        raise BadArguments("--slices says how many --why tries, and that wasn't given", next="pass --why with it")
+    if rows and why:
+        raise BadArguments("--rows and --why are two questions", next="ask one after the other")
     workspace = terminal.workspace(project, env)
-    if not rows and env is not None and workspace.outline.graph.find(run) is not None:
+    if not (rows or why) and env is not None and workspace.outline.graph.find(run) is not None:
         # With its SQL: only the gates know which metrics may be summed up.
         compared = Teller(workspace.project, workspace.ledger).compare(run)
         terminal.report(
@@ -75,6 +88,9 @@ def diff(
     meant = workspace.outline.graph.model(model or run).name if model or run != found.id else None
     if rows:
         show_rows(found, meant, workspace, terminal, options)
+        return
+    if why:
+        show_why(found, meant, workspace, terminal, SLICES if slices is None else slices)
         return
     report = workspace.teller.diff(found)
     terminal.report(

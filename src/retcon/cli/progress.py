@@ -22,6 +22,7 @@ _VERBS = {
     "compare": ("computing whole", "compared"),
     "compare rows": ("comparing rows", "compared the rows of"),
     "trace": ("looking for input rows", "looked for rows of"),
+    "attribute": ("trying old and new", "tried"),
     "publish": ("publishing", "published"),
     "copy": ("copying back", "copied back"),
     "files": ("looking for", "looked for"),
@@ -31,6 +32,7 @@ _UNITS = {
     "compare": "slice",
     "compare rows": "slice",
     "trace": "input",
+    "attribute": "slice",
     "copy": "slice",
     "files": "file",
 }

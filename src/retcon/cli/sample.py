@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -23,6 +24,7 @@ from retcon.flow.hand_check import confirm as record_check
 from retcon.flow.hand_check import draw
 from retcon.flow.records import Records
 
+ROWS = 20
 _FORMATS = (".html", ".csv")
 
 
@@ -30,7 +32,9 @@ def sample(
     context: typer.Context,
     run: RunId,
     model: Annotated[str | None, typer.Option("--model", metavar="MODEL", help="Only this model of the run.")] = None,
-    rows: Annotated[int, typer.Option("--rows", min=1, max=1000, metavar="N", help="Draw N rows of each model.")] = 20,
+    rows: Annotated[
+        int, typer.Option("--rows", min=1, max=1000, metavar="N", help="Draw N rows of each model.")
+    ] = ROWS,
     seed: Annotated[
         str | None, typer.Option("--seed", metavar="TEXT", help="Draw other rows. [default: the run's id]")
     ] = None,
@@ -78,6 +82,7 @@ def sample(
     with watching(terminal.err) as watch:
         told = replace(parts, watch=watch)
         checks = [draw(found, each, planned, sides[each.name], told, asking) for each, planned in models]
+    options = _options(meant, rows, seed)
     recorded: tuple[SampleChecked, ...] = ()
     if confirm:
         recorded = record_check(
@@ -88,5 +93,11 @@ def sample(
         terminal.say(f"written to {out}")
     terminal.report(
         lambda: hand_checks_result(found, checks, recorded, out),
-        lambda: confirmed_view(found, recorded) if recorded else hand_checks_view(found, checks, seed),
+        lambda: confirmed_view(found, recorded) if recorded else hand_checks_view(found, checks, options),
     )
+
+
+def _options(model: str | None, rows: int, seed: str | None) -> str:
+    """What draws the same rows again."""
+    told = {"--model": model, "--rows": None if rows == ROWS else str(rows), "--seed": seed}
+    return " ".join(f"{name} {shlex.quote(value)}" for name, value in told.items() if value is not None)

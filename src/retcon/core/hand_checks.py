@@ -41,7 +41,7 @@ def links_of(model: Model, i: Input, columns: Sequence[str]) -> Links | str:
     if not model.key:
         return "the model declares no `key`"
     there = {name.lower(): name for name in columns}
-    by = (model.slicing.by or "").lower()
+    by = _time_of(model)
     found = {name: there[name.lower()] for name in model.key if name.lower() in there}
     if i.key is not None and i.key.lower() not in {column.lower() for column in found.values()}:
         carried = _entity(model, i.key, tuple(found))
@@ -55,11 +55,16 @@ def links_of(model: Model, i: Input, columns: Sequence[str]) -> Links | str:
     return Links(columns=found, by_slice=is_timed and by not in {name.lower() for name in found})
 
 
+def _time_of(model: Model) -> str:
+    """The column that only says when: alone, it identifies no row."""
+    return (model.slicing.by or "").lower() if isinstance(model.grain, Grain) else ""
+
+
 def _entity(model: Model, key: str, found: Sequence[str]) -> str | None:
     """The model's column whose values an input carries in its declared `key`."""
     if isinstance(model.grain, Buckets) and model.slicing.by is not None:
         return model.slicing.by
-    left = [name for name in model.key if name not in found and name.lower() != (model.slicing.by or "").lower()]
+    left = [name for name in model.key if name not in found and name.lower() != _time_of(model)]
     return left[0] if len(left) == 1 else key if key.lower() in {name.lower() for name in model.key} else None
 
 

@@ -18,10 +18,10 @@ from retcon.core.runs import Run, SampleChecked
 from retcon.flow.tell import RunReport
 
 
-def hand_checks_view(run: Run, checks: Sequence[HandCheck], seed: str | None) -> RenderableType:
-    """The rows that were drawn."""
+def hand_checks_view(run: Run, checks: Sequence[HandCheck], options: str) -> RenderableType:
+    """The rows that were drawn, by these options."""
     line = title("Sample", Text(run.id, style=STRONG), state_text(run.state))
-    again = ["retcon sample", run.id, *(["--seed", seed] if seed is not None else []), "--confirm --by …"]
+    again = ["retcon sample", run.id, *([options] if options else []), "--confirm --by …"]
     has_rows = any(check.rows for check in checks)
     ending = facts([("checked?", command(*again))]) if has_rows else None
     return stack([line, facts([("why", run.plan.reason)]), *map(_model, checks), Text(), ending])
