@@ -9,7 +9,7 @@ import random
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -239,6 +239,46 @@ def test_a_tolerance_of_nothing_takes_every_bit_for_a_change_and_a_sample_is_the
     assert [row["k"] for row in listed] == sorted(row["k"] for row in listed)
 
 
+def test_columns_that_came_went_or_have_another_type_are_compared_as_far_as_they_can_be(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    old = spark.sql(
+        "SELECT DATE '2026-01-01' AS d, CAST(id AS INT) AS kind, CAST(id AS INT) AS n, 'x' AS gone, "
+        "named_struct('p', id) AS s, X'00FF' AS b, TIMESTAMP '2026-01-01 12:00:00 UTC' AS t, "
+        "TIMESTAMP_NTZ '2026-01-01 12:00:00' AS wall, CAST(id AS DECIMAL(9, 2)) AS m, CAST(id AS STRING) AS retyped "
+        "FROM range(3)"
+    )
+    new = spark.sql(
+        "SELECT DATE '2026-01-01' AS d, id AS KIND, id AS n, named_struct('p', id, 'q', if(id = 1, 'q', NULL)) AS s, "
+        "X'00FF' AS b, TIMESTAMP '2026-01-01 12:00:00 UTC' AS t, TIMESTAMP_NTZ '2026-01-01 12:00:00' AS wall, "
+        "CAST(id AS DECIMAL(11, 2)) AS m, id AS retyped, if(id = 2, 'new', NULL) AS fresh FROM range(3)"
+    )
+    parquet, text = tmp_path / "x.parquet", tmp_path / "x.csv"
+    asked = request_of(("d", "kind"), days=1)
+    diff = RowDiffs(Frames(old, new)).row_diff(replace(asked, out=str(parquet)))
+    noted = {column.name: (column.changed, column.note) for column in diff.columns}
+    assert noted == {
+        "d": (0, ""), "KIND": (0, "was int"), "n": (0, "was int"), "b": (0, ""), "t": (0, ""), "wall": (0, ""),
+        "m": (0, "was decimal(9,2)"), "retyped": (0, "was string"), "fresh": (1, "added"), "gone": (3, "removed"),
+        "s": (1, "was struct<p:bigint>"),
+    }  # fmt: skip
+    assert {pair.key["KIND"]: pair.differs for pair in diff.sample} == {
+        "0": ("gone",), "1": ("s", "gone"), "2": ("fresh", "gone"),
+    }  # fmt: skip
+    kept = pq.read_table(parquet)
+    assert kept.column_names[:5] == ["slice", "kind", "times", "d", "KIND_"], "names that are taken get a _"
+    noon = datetime(2026, 1, 1, 12)
+    assert kept.column("new_t").to_pylist() == [noon.replace(tzinfo=UTC)] * 3
+    assert (kept.column("new_wall")[0].as_py(), kept.column("old_b")[0].as_py()) == (noon, b"\x00\xff")
+    assert str(kept.schema.field("new_m").type) == "decimal128(11, 2)"
+    assert json.loads(kept.column("new_s")[1].as_py()) == {"p": 1, "q": "q"}
+    RowDiffs(Frames(old, new)).row_diff(replace(asked, model=replace(asked.model, key=()), out=str(text)))
+    with text.open(newline="") as opened:
+        listed = list(csv.DictReader(opened))
+    assert Counter(row["kind"] for row in listed) == {"added": 3, "removed": 3}
+    assert {row["new_b"] for row in listed} == {"", "00FF"}
+
+
 # ── of a run ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -312,7 +352,8 @@ def test_rows_of_a_run_are_compared_before_and_after_its_publish_and_after_its_r
 
     shop.apply(plan)
     (later,) = retcon("diff", plan.id, "--why", "--slices", "5")["models"]
-    assert later == why, "from what the run before consumed, whatever stands now"
+    assert later["totals"] == why["totals"], "from what the run before consumed, whatever stands now"
+    assert [each["notes"] for each in later["slices"]] == [[], [], ["its inputs are as they were"]]
     shop.sql("INSERT INTO mart.orders_usd SELECT * FROM mart.orders_usd WHERE order_date = DATE '2026-01-07'")
     (published,) = retcon(*asked, "--out", str(table), "--model", "mart.orders_usd")["models"]
     assert {**published, "written": None} == staged

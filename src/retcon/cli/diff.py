@@ -86,6 +86,9 @@ def diff(
     found = workspace.teller.run(run)
     workspace.enter(found.plan.environment, f"run {found.id}")
     meant = workspace.outline.graph.model(model or run).name if model or run != found.id else None
+    if meant is not None and found.plan.model(meant) is None:
+        listed = ", ".join(planned.name for planned in found.plan.models)
+        raise BadArguments(f"run {found.id} has no model {meant}", next=f"it has {listed}")
     if rows:
         show_rows(found, meant, workspace, terminal, options)
         return

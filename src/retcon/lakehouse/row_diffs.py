@@ -125,7 +125,7 @@ class _Compared:
             by_key = keep(self._by_key())
             several = by_key.filter(F.col("kind") == _SEVERAL)
             ours = by_key.filter(F.col("kind") != _SEVERAL).drop(*(f"k{at}" for at in self.key))
-            if several.isEmpty():
+            if not several.count():  # all of it is computed, and kept, by this
                 yield ours, 0
                 return
             loose = keep(self._as_multiset(self._rows_of(several)))
