@@ -178,6 +178,13 @@ def test_of_a_slice_that_retcon_never_published_only_chance_is_told(workshop: Wo
     assert all("retcon hasn't published it before" in note for note in slice.notes)
 
 
+def test_a_metric_that_no_gate_has_any_more_isnt_taken_for_nothing(workshop: Workshop) -> None:
+    plan, spark, _ = restated(workshop)
+    workshop.model("mart.a", sql=NEW)
+    (slice,) = tried(workshop, plan, spark).slices
+    assert slice.parts.keys() == {ROWS}
+
+
 def test_a_model_that_keeps_rows_cant_be_told_apart(workshop: Workshop) -> None:
     plan, spark, _ = restated(workshop)
     workshop.model("mart.a", sql=NEW, keys="strategy: merge\nkey: [d]")

@@ -25,6 +25,9 @@ ReadBy = Callable[[Input, SliceSet], Read]
 Reread = Callable[[Model, str], Model]
 """A model with another text as its code; refused where that can't be read as the model is declared now."""
 
+_NEVER = "retcon hasn't published it before: what was there is known, what it was computed from isn't"
+_SAME_CODE, _SAME_INPUTS = "code and settings are as they were", "its inputs are as they were"
+
 
 @dataclass(frozen=True, kw_only=True)
 class _Code:
@@ -33,6 +36,15 @@ class _Code:
     model: Model
     params: Mapping[str, object]
     run_ts: datetime
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Past:
+    """How a slice was made before."""
+
+    run: Run | None
+    consumed: Mapping[str, Consumed]
+    """By input."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,66 +82,66 @@ class Attributor:
         if why_not or not moved:
             return replace(told, why_not=why_not)
         labels = drawn(moved, self.slices, f"{self.run.id} {model.name}")
+        ledger = self.context.ledger
+        makers = ledger.runs_before(self.run.id, model.name)
+        consumed = ledger.consumption_before(self.run.id, model.name)
         progress = Progress(step="attribute", model=model.name, total=len(labels))
         found: list[AttributedSlice] = []
         for label in labels:
             self.context.watch(replace(progress, done=len(found), note=label))
+            past = _Past(run=self._found(makers.get(label)), consumed=consumed.get(label, {}))
             try:
-                found.append(self._slice(model, planned, recorded[label]))
+                found.append(self._slice(model, planned, recorded[label], past))
             except KeyboardInterrupt:
                 self.context.warehouse.interrupt()
                 raise
         self.context.watch(replace(progress, done=progress.total))
         return replace(told, slices=tuple(found))
 
-    def _slice(self, model: Model, planned: PlannedModel, recorded: RecordedSlice) -> AttributedSlice:
-        ledger = self.context.ledger
+    def _slice(self, model: Model, planned: PlannedModel, recorded: RecordedSlice, past: _Past) -> AttributedSlice:
         slices = SliceSet.parse(planned.slices.grain, recorded.slice)
-        before = ledger.runs_before(self.run.id, model.name).get(recorded.slice)
-        consumed = ledger.consumption_before(self.run.id, model.name).get(recorded.slice, {})
-        new_code, old_code = self._code(self.run, model), self._code_before(before, model)
-        same_code = before is not None and self._is_same_code(before, planned)
-        same_inputs = self._is_same_input(model, planned, recorded.slice, consumed)
+        same_code = past.run is not None and self._is_same_code(past.run, planned)
+        same_inputs = self._is_same_input(model, planned, recorded.slice, past.consumed)
 
         def new(i: Input, part: SliceSet) -> Read:
             return self._new_read(i, planned, part)
 
         def old(i: Input, part: SliceSet) -> Read:
-            return self._old_read(i, planned, part, consumed)
+            return self._old_read(i, planned, part, past.consumed)
 
-        again = self._try("again", new_code, slices, new)
-        with_old_code = again if same_code else self._try("old_code", old_code, slices, new)
-        with_old_inputs = again if same_inputs else self._try("old_inputs", new_code, slices, old)
-        if before is None:
-            why = "retcon hasn't published it before: what was there is known, what it was computed from isn't"
-            with_old_code = with_old_inputs = _Tried(why_not=why)
+        code = self._code(self.run, model)
+        again = with_old_code = with_old_inputs = self._try("again", code, slices, new)
+        if past.run is None:
+            with_old_code = with_old_inputs = _Tried(why_not=_NEVER)
+        else:
+            if not same_code:
+                with_old_code = self._try("old_code", self._code(past.run, model), slices, new)
+            if not same_inputs:
+                with_old_inputs = self._try("old_inputs", code, slices, old)
+        # A gate that came or went since: what was measured then isn't measured now, or the reverse.
+        told = {metric.expression for metric in metrics_of(model.gates)}
+        metrics = {name: pair for name, pair in recorded.metrics.items() if name in told}
         trials = Trials(
-            old=_numbers(recorded.old_rows, {name: pair[0] for name, pair in recorded.metrics.items()}),
-            new=_numbers(recorded.rows, {name: pair[1] for name, pair in recorded.metrics.items()}),
+            old=_numbers(recorded.old_rows, {name: before for name, (before, _) in metrics.items()}),
+            new=_numbers(recorded.rows, {name: after for name, (_, after) in metrics.items()}),
             again=again.numbers,
             old_code=with_old_code.numbers,
             old_inputs=with_old_inputs.numbers,
             same_code=same_code,
             same_inputs=same_inputs,
         )
-        notes = [
-            f"{what}: {tried.why_not}"
-            for what, tried in (
-                ("the same once more", again),
-                ("old code on new inputs", with_old_code),
-                ("new code on old inputs", with_old_inputs),
-            )
-            if tried.why_not
-        ]
-        if before is not None:
-            notes += ["code and settings are as they were"] if same_code else []
-            notes += ["its inputs are as they were"] if same_inputs else []
+        untried = {
+            "the same once more": again,
+            "old code on new inputs": with_old_code,
+            "new code on old inputs": with_old_inputs,
+        }
+        notes = [f"{what}: {tried.why_not}" for what, tried in untried.items() if tried.why_not]
         return AttributedSlice(
             slice=recorded.slice,
-            before=before,
-            parts={measure: trials.parts(measure) for measure in (ROWS, *recorded.metrics)},
-            unlike=self._unlike(recorded, again, new_code, slices, new),
-            notes=tuple(dict.fromkeys(notes)),
+            before=None if past.run is None else past.run.id,
+            parts={measure: trials.parts(measure) for measure in (ROWS, *metrics)},
+            unlike=self._unlike(recorded, again, code, slices, new),
+            notes=(*notes, *([_SAME_CODE] if same_code else []), *([_SAME_INPUTS] if same_inputs else [])),
         )
 
     # ── code ──────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -153,29 +165,22 @@ class Attributor:
         except Refused as refused:
             return f"the code of run {run.id} doesn't fit the model's file any more: {refused.message}"
 
-    def _code_before(self, before: str | None, model: Model) -> _Code | str:
-        run = self._found(before)
-        return "it isn't known by which run it was made" if run is None else self._code(run, model)
-
     def _params(self, run: Run) -> Mapping[str, object]:
         events = self.context.ledger.events(run.id)
         recorded = events[0].body.get("parameters") if events else None
         return recorded if recorded is not None else self.context.project.settings.params
 
-    def _is_same_code(self, before: str, planned: PlannedModel) -> bool:
-        run = self._found(before)
-        then = None if run is None else run.plan.model(planned.name)
-        if run is None or then is None:
+    def _is_same_code(self, before: Run, planned: PlannedModel) -> bool:
+        then = before.plan.model(planned.name)
+        if then is None:
             return False
-        old, new = (code_of(p.fingerprint, r.plan.settings) for p, r in ((then, run), (planned, self.run)))
+        old, new = (code_of(p.fingerprint, r.plan.settings) for p, r in ((then, before), (planned, self.run)))
         return old == new
 
     def _found(self, run_id: str | None) -> Run | None:
-        if run_id is None:
-            return None
-        if run_id not in self._runs:
+        if run_id is not None and run_id not in self._runs:
             self._runs[run_id] = self.context.ledger.run(run_id)
-        return self._runs[run_id]
+        return None if run_id is None else self._runs[run_id]
 
     # ── inputs ────────────────────────────────────────────────────────────────────────────────────────────────────
 
