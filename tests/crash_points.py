@@ -41,6 +41,7 @@ COVERS: dict[str, frozenset[str]] = {
     "a restored ledger": frozenset({"Rebuilt recorded"}),
     "a load": frozenset({"SlicesKept recorded", "pointers swapped, COMMIT not sent", "Published recorded"}),
     "a load of nothing": frozenset({"watermarks moved"}),
+    "a check by hand": frozenset({"SampleChecked recorded"}),
     "a decision": frozenset({"exceptions decided"}),
     "a load on schedule": frozenset({"schedules claimed", "end of schedules recorded"}),
     "a hook": frozenset({"hook called", "delivery recorded", "watermarks moved"}),

@@ -266,6 +266,24 @@ class Workspace:
         self.import_code([job.model])
         return self.warehouse.outcome(job, metrics)
 
+    def reread(self, model: Model, text: str) -> Model:
+        """A SQL model with another text as its code; refused where that isn't one of the model's as it is declared."""
+        from retcon.project.queries import read_query
+
+        project = self.project
+        read = read_query(
+            text,
+            model=model.name.removeprefix(project.graph.prefix),
+            inputs=model.inputs,
+            slicing=model.slicing,
+            vouched=model.batching.vouched,
+            may_vary=bool(model.nondeterministic),
+            params=project.settings.params,
+        )
+        if read.problems:
+            raise Refused(read.problems[0].message, next=read.problems[0].remedy or "")
+        return replace(model, query=read.query, batching=read.batching, entity=read.entity)
+
     def _homes(self, job: Job, there: Read) -> SliceSet:
         """Starts Spark, for plans that have to look at rows."""
         self.import_code([job.model])

@@ -40,6 +40,7 @@ from retcon.core.runs import (
     RunOpened,
     RunState,
     RunTable,
+    SampleChecked,
     ScanEvidence,
     SlicesKept,
     StagedSlice,
@@ -272,6 +273,9 @@ def an_event(kind: type[Event], plan: Plan) -> Event:
         ProvingBegan: ProvingBegan(),
         Judged: judged(plan),
         GateOverridden: GateOverridden(model=FCT, gate="drift", reason="known: new prices"),
+        SampleChecked: SampleChecked(
+            model=FCT, seed=plan.id, rows=2, keys=("0a", "1b"), snapshots=(None, 301), by="ann", note="as expected"
+        ),
         PublishBegan: PublishBegan(locations={FCT: "m1.json"}),
         PublishRefused: PublishRefused(why="somebody wrote 2025-10-26"),
         Rebased: rebased(plan),

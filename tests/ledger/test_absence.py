@@ -42,6 +42,7 @@ QUESTIONS: dict[str, tuple[Callable[[SqlLedger], object], object]] = {
     "watermarks": (lambda ledger: ledger.watermarks(), {}),
     "watermark_moves": (lambda ledger: ledger.watermark_moves(FCT), []),
     "consumption_before": (lambda ledger: ledger.consumption_before("x", FCT), {}),
+    "runs_before": (lambda ledger: ledger.runs_before("x", FCT), {}),
     "movements": (lambda ledger: ledger.movements(), {}),
     "turns": (lambda ledger: ledger.turns(), {}),
     "undelivered": (lambda ledger: ledger.undelivered(), []),

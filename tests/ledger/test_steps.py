@@ -25,6 +25,7 @@ from retcon.core.runs import (
     RollbackBegan,
     RolledBack,
     RunState,
+    SampleChecked,
     SlicesKept,
     StagingDone,
     TablesOpened,
@@ -70,6 +71,8 @@ TAKEN: dict[RunState, dict[str, RunState]] = {
     S.ROLLED_BACK: {},
     S.CANCELLED: {"cancelled": S.CANCELLED},
 }
+for state in (S.STAGED, S.PROVING, S.PROVEN, S.FAILED, S.PUBLISHING, S.PUBLISHED, S.PAUSED, S.ROLLED_BACK):
+    TAKEN[state] = {**TAKEN[state], "checked by hand": state}
 KINDS = sorted({name for taken in TAKEN.values() for name in taken})
 HOLD_VERDICTS = {S.PROVEN, S.FAILED, S.PUBLISHING, S.PUBLISHED, S.ROLLED_BACK}
 
@@ -90,6 +93,7 @@ def event_named(name: str, plan: Plan) -> Event:
         "paused": Paused,
         "cancelled": Cancelled,
         "rollback began": RollbackBegan,
+        "checked by hand": SampleChecked,
     }
     match name:
         case "failed":

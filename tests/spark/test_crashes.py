@@ -15,14 +15,18 @@ from typing import Any
 import pytest
 
 from retcon.core.exceptions import Decision, LateChange
+from retcon.core.hand_checks import HandCheck
 from retcon.core.plans import Plan
+from retcon.core.row_diffs import RowKind, RowPair, nothing_differs
 from retcon.core.runs import Reproduced, RunState
 from retcon.core.schedules import Standing
+from retcon.core.slices import Grain, SliceSet
 from retcon.core.watermarks import Advance, Mark
 from retcon.errors import Conflict, GatesFailed, Interrupted, Refused
 from retcon.flow.apply import Override, Until
 from retcon.flow.doctor import Checkup
 from retcon.flow.follow_up import is_followed_up
+from retcon.flow.hand_check import confirm
 from retcon.flow.ports import Progress
 from retcon.flow.reproduce import Wanted
 from retcon.flow.schedule import taking
@@ -244,6 +248,22 @@ class Scenes:
             assert (newest.late.contents, newest.decision) == (late.contents, Decision.REJECTED)
 
         return Trial(shop=self.shop, run="none", tables=BOTH, act=act, check=check)
+
+    def a_check_by_hand(self) -> Trial:
+        run, note = self.shop.workspace.ledger.runs()[-1], f"looked at {next(self._numbers)}"
+        pair = RowPair(slice=DAY, kind=RowKind.ADDED, times=1, key={"order_id": "7"}, old=None, new={}, differs=())
+        diff = nothing_differs(self.shop.workspace.project.graph.model(BOTH[0]), SliceSet(Grain.DAY), 0)
+        check = HandCheck(diff=replace(diff, sample=(pair,)), seed=run.id, inputs=(), snapshots=(1, 2))
+
+        def act() -> None:
+            ledger = self.shop.workspace.ledger
+            confirm(run, [check], ledger, by="cfo", note=note, at=self.shop.now, who="ada")
+
+        def is_recorded_once() -> None:
+            events = self.shop.workspace.ledger.events(run.id)
+            assert [event.kind for event in events if event.body.get("note") == note] == ["SampleChecked"]
+
+        return Trial(shop=self.shop, run="none", tables=BOTH, act=act, check=is_recorded_once)
 
     def an_adoption(self) -> Trial:
         model = self._fresh_model()

@@ -222,6 +222,7 @@ def run_result(report: RunReport, diff: DiffReport | None, *, code: bool = False
             for each in report.rebases
         ],
         "reproduced": [{"at": e.at, "who": e.who, **e.body} for e in report.reproduced],
+        "checked": [{"at": e.at, "who": e.who, **e.body} for e in report.checked],
         "rebuilt": [
             {"at": e.at, "who": e.who, "from": e.body["source"], "undone": e.body["undone"]} for e in report.rebuilt
         ],

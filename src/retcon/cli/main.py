@@ -27,6 +27,7 @@ COMMANDS = (
     "apply",
     "load",
     "diff",
+    "sample",
     "rollback",
     "pause",
     "cancel",

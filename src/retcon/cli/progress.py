@@ -20,6 +20,9 @@ _VERBS = {
     "rebase": ("others wrote meanwhile", "rebased"),
     "prove": ("proving", "proven"),
     "compare": ("computing whole", "compared"),
+    "compare rows": ("comparing rows", "compared the rows of"),
+    "trace": ("looking for input rows", "looked for rows of"),
+    "attribute": ("trying old and new", "tried"),
     "publish": ("publishing", "published"),
     "certify": ("comparing manifests", "certified"),
     "check": ("judging production", "judged in production"),
@@ -27,7 +30,16 @@ _VERBS = {
     "copy": ("copying back", "copied back"),
     "files": ("looking for", "looked for"),
 }
-_UNITS = {"stage": "slice", "compare": "slice", "reproduce": "slice", "copy": "slice", "files": "file"}
+_UNITS = {
+    "stage": "slice",
+    "compare": "slice",
+    "compare rows": "slice",
+    "trace": "input",
+    "attribute": "slice",
+    "reproduce": "slice",
+    "copy": "slice",
+    "files": "file",
+}
 _BAR = 24
 _EVERY = 5.0
 """Seconds between two plain lines of one step."""

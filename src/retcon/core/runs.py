@@ -303,6 +303,20 @@ class GateOverridden:
 
 
 @dataclass(frozen=True, kw_only=True)
+class SampleChecked:
+    """Somebody looked at rows that differ, and at what they came from. Which rows: by hashes of their keys."""
+
+    model: str
+    seed: str
+    rows: int
+    keys: tuple[str, ...]
+    snapshots: tuple[int | None, int | None]
+    """Of the model's table: old and new."""
+    by: str
+    note: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
 class PublishBegan:
     """The intent: which metadata files are about to become current; with a REST catalog, which lists of manifests."""
 
@@ -435,6 +449,7 @@ Event = (
     | ProvingBegan
     | Judged
     | GateOverridden
+    | SampleChecked
     | PublishBegan
     | PublishRefused
     | Rebased

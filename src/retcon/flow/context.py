@@ -72,7 +72,7 @@ def job_of(
 ) -> Job:
     """The computation of these slices from these snapshots, read as the plan says."""
     model = context.model(planned)
-    hashed = _bucketed_as(run, model, context)
+    hashed = bucketed_as(run, model, context)
     place = [each.name for each in run.plan.models].index(model.name)
     # With its place in the plan: a.b__c and a__b.c look the same without their dots.
     full_name = f"{run.id}_{place}_{model.name.replace('.', '__')}_{name}"
@@ -131,7 +131,7 @@ def keyed_rows(run: Run, planned: PlannedModel, context: Context) -> KeyedRows |
     return KeyedRows(keys=keys, type=column.type, path=str(path))
 
 
-def _bucketed_as(run: Run, model: Model, context: Context) -> str | None:
+def bucketed_as(run: Run, model: Model, context: Context) -> str | None:
     """The type of the table's own slice column, where it is cut into buckets and made already."""
     facts = context.tables.facts(run.plan.place(model.name)) if isinstance(model.grain, Buckets) else None
     column = facts.column(model.slicing.by) if facts is not None and model.slicing.by is not None else None

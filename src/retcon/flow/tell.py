@@ -28,6 +28,7 @@ from retcon.core.runs import (
     Run,
     RunState,
     RunTable,
+    SampleChecked,
 )
 from retcon.core.slices import SliceSet
 from retcon.core.suggestions import did_you_mean
@@ -217,6 +218,11 @@ class RunReport:
     def reproduced(self) -> tuple[RecordedEvent, ...]:
         """When its slices were computed once more."""
         return tuple(event for event in self.events if event.kind == Reproduced.__name__)
+
+    @property
+    def checked(self) -> tuple[RecordedEvent, ...]:
+        """When somebody looked at rows by hand."""
+        return tuple(event for event in self.events if event.kind == SampleChecked.__name__)
 
     @property
     def rebuilt(self) -> tuple[RecordedEvent, ...]:

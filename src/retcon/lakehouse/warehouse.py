@@ -17,10 +17,12 @@ from retcon.lakehouse.measuring import Measuring
 from retcon.lakehouse.moving import Moving
 from retcon.lakehouse.publishing import Publishing
 from retcon.lakehouse.python_models import ProjectCode
+from retcon.lakehouse.row_diffs import RowDiffs
 from retcon.lakehouse.scoped_reads import ScopedReads
 from retcon.lakehouse.sessions import grouped_session, root_cause
 from retcon.lakehouse.staging import Staging
 from retcon.lakehouse.suites import Expectations
+from retcon.lakehouse.traces import Traces
 from retcon.lakehouse.windows import Windows
 
 P = ParamSpec("P")
@@ -68,6 +70,8 @@ class SparkWarehouse:
         self.prepare_rollback = _told(publishing.prepare_rollback)
         self.copy = _told(staging.copy)
         self.unlike = _told(measuring.unlike)
+        self.row_diff = _told(RowDiffs(reads).row_diff)
+        self.trace = _told(Traces(reads).trace)
 
     def interrupt(self) -> None:
         """Stop what Spark is doing; what was committed stays."""

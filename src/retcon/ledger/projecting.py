@@ -34,6 +34,7 @@ from retcon.core.runs import (
     Run,
     RunOpened,
     RunState,
+    SampleChecked,
     SlicesKept,
     SliceState,
     StagingDone,
@@ -136,6 +137,7 @@ def _project(connection: Connection, run: str, event: Event) -> None:
             | TablesOpened()
             | StagingDone()
             | ProvingBegan()
+            | SampleChecked()
             | PublishBegan()
             | PublishRefused()
             | Certified()

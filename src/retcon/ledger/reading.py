@@ -240,6 +240,15 @@ def consumption_before(connection: Connection, run_id: str, model: str) -> dict[
     return _consumption_of(connection, model, _newest_slices(model, written=False, before=before))
 
 
+def runs_before(connection: Connection, run_id: str, model: str) -> dict[str, str]:
+    """Per slice of a model, the run of its newest publish that stood when this run was published; as it is, where that
+    wasn't.
+    """
+    before = connection.scalar(select(RUNS.c.publish_order).where(RUNS.c.id == run_id))
+    newest = connection.execute(_newest_slices(model, written=False, before=before))
+    return {row.slice: row.run_id for row in newest}
+
+
 def _consumption_of(connection: Connection, model: str, slices: Select[Any]) -> dict[str, dict[str, Consumed]]:
     newest = slices.subquery()
     query = select(CONSUMPTION).join(

@@ -31,6 +31,7 @@ from retcon.core.runs import (
     Run,
     RunOpened,
     RunState,
+    SampleChecked,
     SlicesKept,
     StagingDone,
     TablesOpened,
@@ -43,6 +44,8 @@ from retcon.errors import Refused
 T = TypeVar("T")
 
 _UNDONE = "unknown: found undone in the tables"
+_WITH_ROWS = frozenset(RunState) - {RunState.PLANNED, RunState.STAGING, RunState.CANCELLED}
+"""In which there may be rows to compare."""
 
 
 def run_after(run: Run, event: Event, *, verdicts: Sequence[RecordedVerdict], at: datetime) -> Run:
@@ -79,6 +82,9 @@ def state_after(run: Run, event: Event, verdicts: Sequence[RecordedVerdict]) -> 
         case GateOverridden():
             _require_state(run, "overridden", RunState.FAILED, RunState.PROVEN)
             to = _state_after_override(event, verdicts)
+        case SampleChecked():
+            _require_state(run, "checked by hand", *_WITH_ROWS)
+            to = run.state
         case PublishBegan():
             to = RunState.PUBLISHING
         case PublishRefused():

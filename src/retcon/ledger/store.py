@@ -187,6 +187,10 @@ class SqlLedger:
         """Per slice of a model, what it was computed from when this run replaced it, or would."""
         return self._read(lambda connection: reading.consumption_before(connection, run_id, model), otherwise={})
 
+    def runs_before(self, run_id: str, model: str) -> dict[str, str]:
+        """Per slice of a model, the run that made it as it was when this run replaced it, or would."""
+        return self._read(lambda connection: reading.runs_before(connection, run_id, model), otherwise={})
+
     def movements(self) -> Mapping[tuple[str, str], int]:
         """The newest movement of each watermark, by model and input: those of one that is unset count, too."""
         return self._read(watermarks.movements, otherwise={})

@@ -10,6 +10,7 @@ from rich.text import Text
 
 from retcon.cli.figures import NONE, Zone, amount, change, count, counted, duration, size
 from retcon.cli.views.certificates import followed_up_section
+from retcon.cli.views.hand_checks import checked_facts
 from retcon.cli.views.parts import (
     BAD,
     GOOD,
@@ -148,6 +149,7 @@ def _header(report: RunReport, zone: Zone) -> Iterator[tuple[str, RenderableType
     for event in report.reproduced[-_APPLIED:]:
         when = zone.named(datetime.fromisoformat(event.at))
         yield "reproduced", f"{reproduced_text(event.body)}; by {event.who}, {when}"
+    yield from checked_facts(report, zone)
     yield from _ways_back(report, zone)
     yield "record", _record(report)
     yield "command", Text(plan.request.command, style=QUIET)
