@@ -31,6 +31,7 @@ from retcon.core.models import Model
 from retcon.core.plans import PlannedModel
 from retcon.core.runs import CheckedAfter, RecordedVerdict, Run
 from retcon.flow.context import Context
+from retcon.flow.measure import Measured
 from retcon.flow.ports import Progress
 from retcon.flow.prove import declared
 
@@ -112,8 +113,8 @@ def _judged_again(
         known={},
     )
     needs_rows = not all(isinstance(gate, Unique) for gate in gates)
-    measured = context.warehouse.measure(request) if needs_rows else (TableMeasures(), TableMeasures())
-    return declared(planned, request, measured, context)
+    new, old = context.warehouse.measure(request) if needs_rows else (TableMeasures(), TableMeasures())
+    return declared(planned, Measured(request=request, staged=new, production=old), context)
 
 
 def _answered_for(verdict: Verdict, recorded: Sequence[RecordedVerdict]) -> Verdict:

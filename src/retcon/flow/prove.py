@@ -31,7 +31,7 @@ from retcon.core.runs import Judged, ProvenSlice, ProvingBegan, Run, RunTable
 from retcon.core.slices import Buckets, Slice, SliceSet
 from retcon.core.waves import parts_of
 from retcon.flow.context import Context, job_of, keyed_rows
-from retcon.flow.measure import kept_slices, measured
+from retcon.flow.measure import Measured, kept_slices, measured
 from retcon.flow.pause import AT_THE_KEYBOARD
 from retcon.flow.ports import Progress
 from retcon.flow.standing import standing_at
@@ -86,7 +86,7 @@ def _prove_model(run: Run, planned: PlannedModel, context: Context) -> _Proof:
     kept = tuple(_kept(run, planned, context))
     if not request.slices:
         return _Proof(head=request.staged, slices=kept, totals={}, verdicts=())
-    judged = declared(planned, request, (staged, production), context)
+    judged = declared(planned, found, context)
     return _Proof(
         head=request.staged,
         slices=(*_proven_slices(request, staged, production), *kept),
@@ -110,11 +110,9 @@ def _kept(run: Run, planned: PlannedModel, context: Context) -> Iterator[ProvenS
         )
 
 
-def declared(
-    planned: PlannedModel, request: MeasureRequest, measured: tuple[TableMeasures, TableMeasures], context: Context
-) -> list[Verdict]:
+def declared(planned: PlannedModel, found: Measured, context: Context) -> list[Verdict]:
     """The verdicts of the model's gates on what is measured, staged and in production."""
-    staged, production = measured
+    request, staged, production = found.request, found.staged, found.production
     gates = request.model.gates
     duplicates = {
         gate.name: context.warehouse.duplicates(request, gate, staged.rows)
