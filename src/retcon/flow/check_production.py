@@ -37,6 +37,7 @@ from retcon.core.runs import CheckedAfter, RecordedVerdict, Run
 from retcon.core.table_gates import ForeignKey, NoRows
 from retcon.flow.context import Context
 from retcon.flow.looks import seen_after
+from retcon.flow.measure import Measured
 from retcon.flow.ports import Progress
 from retcon.flow.prove import declared
 
@@ -134,8 +135,9 @@ def _judged_again(
         staged_only=staged_metrics(gates),
     )
     needs_rows = not all(isinstance(gate, Unique) for gate in gates)
-    measured = context.warehouse.measure(request) if needs_rows else (TableMeasures(), TableMeasures())
-    return declared(planned, request, measured, seen_after(run, context), context)
+    new, old = context.warehouse.measure(request) if needs_rows else (TableMeasures(), TableMeasures())
+    found = Measured(request=request, staged=new, production=old)
+    return declared(planned, found, seen_after(run, context), context)
 
 
 def _answered_for(verdict: Verdict, recorded: Sequence[RecordedVerdict]) -> Verdict:

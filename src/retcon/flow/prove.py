@@ -32,7 +32,7 @@ from retcon.core.slices import Buckets, Slice, SliceSet
 from retcon.core.waves import parts_of
 from retcon.flow.context import Context, job_of, keyed_rows
 from retcon.flow.looks import Sees, looks_of, seen_by
-from retcon.flow.measure import kept_slices, measured
+from retcon.flow.measure import Measured, kept_slices, measured
 from retcon.flow.pause import AT_THE_KEYBOARD
 from retcon.flow.ports import Progress
 from retcon.flow.standing import standing_at
@@ -87,7 +87,7 @@ def _prove_model(run: Run, planned: PlannedModel, context: Context) -> _Proof:
     kept = tuple(_kept(run, planned, context))
     if not request.slices:
         return _Proof(head=request.staged, slices=kept, totals={}, verdicts=())
-    judged = declared(planned, request, (staged, production), seen_by(run, context), context)
+    judged = declared(planned, found, seen_by(run, context), context)
     return _Proof(
         head=request.staged,
         slices=(*_proven_slices(request, staged, production), *kept),
@@ -111,15 +111,9 @@ def _kept(run: Run, planned: PlannedModel, context: Context) -> Iterator[ProvenS
         )
 
 
-def declared(
-    planned: PlannedModel,
-    request: MeasureRequest,
-    measured: tuple[TableMeasures, TableMeasures],
-    sees: Sees,
-    context: Context,
-) -> list[Verdict]:
+def declared(planned: PlannedModel, found: Measured, sees: Sees, context: Context) -> list[Verdict]:
     """The verdicts of the model's gates on what is measured, staged and in production."""
-    staged, production = measured
+    request, staged, production = found.request, found.staged, found.production
     gates = request.model.gates
     duplicates = {
         gate.name: context.warehouse.duplicates(request, gate, staged.rows)
