@@ -13,6 +13,7 @@ import pytest
 from retcon.core.chains import event_body, first_broken_link
 from retcon.core.plans import canonical, to_document
 from retcon.core.runs import (
+    ApplyBegan,
     Cancelled,
     Event,
     GateOverridden,
@@ -507,3 +508,26 @@ def test_the_tables_of_a_run_are_opened_once(ledger: SqlLedger) -> None:
     driver.stage()
     with pytest.raises(Refused, match="has its tables open already"):
         driver.tell(tables_opened(driver.plan))
+
+
+def test_an_expectation_that_was_edited_is_on_record_and_has_to_be_judged_anew(ledger: SqlLedger) -> None:
+    expect = ({"model": FCT, "unchanged": "currency = 'USD'"},)
+    began = an_event(ApplyBegan, a_plan())
+    assert isinstance(began, ApplyBegan)
+    driver = Driver(ledger, a_plan())
+    driver.stage()
+    driver.prove(verdict("drift", failed=True))
+    assert driver.tell(began).state is RunState.FAILED
+    run = driver.tell(replace(began, expect=expect))
+    assert run.state is RunState.PROVING
+    assert [each.unchanged for each in run.plan.expect] == ["currency = 'USD'"]
+    assert ledger.run(run.id) == run
+    assert ledger.verdicts(run.id) == []
+    assert driver.prove().state is RunState.PROVEN
+    # Nothing is expected any more: that has to be judged, too.
+    assert driver.tell(replace(began, expect=())).state is RunState.PROVING
+    driver.prove()
+    driver.tell(PublishBegan(locations={}))
+    with pytest.raises(Refused, match="publishing"):
+        driver.tell(replace(began, expect=expect))
+    assert first_broken_link(ledger.events(run.id)) is None

@@ -221,6 +221,8 @@ class ApplyBegan:
     """Spark's, as written, secrets left out."""
     rebase: bool = True
     """May slices be staged anew where others wrote meanwhile?"""
+    expect: tuple[Mapping[str, Any], ...] | None = None
+    """What is expected from now on, where that isn't what it was: it is judged anew then."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from retcon.core.conflicts import MOST_ROUNDS
+from retcon.core.expectations import Expectation, expectation_document
 from retcon.core.gates import EMPTY, overridden
 from retcon.core.plans import Plan, to_document
 from retcon.core.projects import Project
@@ -76,6 +77,8 @@ class _Way:
     until: Until = Until.PUBLISHED
     override: Override = field(default_factory=Override)
     rebase: bool = True
+    expect: tuple[Expectation, ...] | None = None
+    """What the plan's file expects now; None: as it is on record."""
 
 
 def apply(
@@ -85,6 +88,7 @@ def apply(
     until: Until = Until.PUBLISHED,
     override: Override | None = None,
     rebase: bool = True,
+    expect: tuple[Expectation, ...] | None = None,
 ) -> Run:
     """Stage, prove and publish, as far as `until` says; slices that others wrote to meanwhile once more."""
     given = override or Override()
@@ -98,7 +102,7 @@ def apply(
             standing = context.ledger.run(run.id) or run
             if was_paused_since(run, standing) or standing.state.is_final:
                 raise pause_here(standing, context)  # while Spark started
-            return _drive(standing, context, _Way(until=until, override=given, rebase=rebase))
+            return _drive(standing, context, _Way(until=until, override=given, rebase=rebase, expect=expect))
     except Exception:
         drop_if_cancelled(run, context.ledger, context.tables)
         raise
@@ -110,7 +114,7 @@ def _drive(run: Run, context: Context, way: _Way) -> Run:
         return settled
     if settled is not run:
         require_unchanged_code(settled.plan, context.project)
-    run = context.record(settled, _began(context, way))
+    run = context.record(settled, _began(settled, context, way))
     try:
         return _go_on(run, context, way)
     except (KeyboardInterrupt, Stopped):
@@ -124,7 +128,8 @@ def _drive(run: Run, context: Context, way: _Way) -> Run:
         raise pause_here(run, context) from error
 
 
-def _began(context: Context, way: _Way) -> ApplyBegan:
+def _began(run: Run, context: Context, way: _Way) -> ApplyBegan:
+    is_new = way.expect is not None and way.expect != run.plan.expect
     return ApplyBegan(
         until=way.until.value,
         max_active=context.max_active,
@@ -132,6 +137,7 @@ def _began(context: Context, way: _Way) -> ApplyBegan:
         versions=context.versions,
         conf=context.project.settings.spark.recordable,
         rebase=way.rebase,
+        expect=tuple(expectation_document(each) for each in way.expect or ()) if is_new else None,
     )
 
 

@@ -31,6 +31,7 @@ from retcon.core.runs import Judged, ProvenSlice, ProvingBegan, Run, RunTable
 from retcon.core.slices import Buckets, Slice, SliceSet
 from retcon.core.waves import parts_of
 from retcon.flow.context import Context, job_of, keyed_rows
+from retcon.flow.expect import expected
 from retcon.flow.measure import kept_slices, measured
 from retcon.flow.pause import AT_THE_KEYBOARD
 from retcon.flow.ports import Progress
@@ -84,9 +85,10 @@ def _prove_model(run: Run, planned: PlannedModel, context: Context) -> _Proof:
     found = measured(run, planned, context)
     request, staged, production = found.request, found.staged, found.production
     kept = tuple(_kept(run, planned, context))
+    as_expected = expected(run, planned, found, context)
     if not request.slices:
-        return _Proof(head=request.staged, slices=kept, totals={}, verdicts=())
-    declared = _declared(planned, request, (staged, production), context)
+        return _Proof(head=request.staged, slices=kept, totals={}, verdicts=tuple(as_expected))
+    declared = (*_declared(planned, request, (staged, production), context), *as_expected)
     return _Proof(
         head=request.staged,
         slices=(*_proven_slices(request, staged, production), *kept),

@@ -9,6 +9,7 @@ from decimal import Decimal
 from typing import Any
 
 from retcon.core.chains import RecordedEvent, first_broken_link
+from retcon.core.expectations import EXPECT, Expectation, named
 from retcon.core.gates import Drift, relative_change
 from retcon.core.models import Model
 from retcon.core.plans import tag_before
@@ -170,6 +171,14 @@ class RunReport:
     def parameters(self) -> Mapping[str, Any]:
         """The project's `params` as they were when the run was opened."""
         return self.events[0].body.get("parameters", {}) if self.events else {}
+
+    @property
+    def expectations(self) -> tuple[tuple[Expectation, RecordedVerdict | None], ...]:
+        """What the plan expects, each with the verdict on it, where there is one."""
+        verdicts = {(v.verdict.model, v.verdict.gate): v for v in self.verdicts if v.verdict.kind == EXPECT}
+        plan = self.run.plan
+        by_name = ((name, each) for model in plan.models for name, each in named(plan.expect, model.name).items())
+        return tuple((each, verdicts.get((each.model, name))) for name, each in by_name)
 
     @property
     def applied(self) -> tuple[RecordedEvent, ...]:

@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 
 from retcon.core.projects import Catalog, Source
 from retcon.errors import Fault
+from retcon.lakehouse.expecting import Expecting
 from retcon.lakehouse.measuring import Measuring
 from retcon.lakehouse.moving import Moving
 from retcon.lakehouse.publishing import Publishing
@@ -53,6 +54,7 @@ class SparkWarehouse:
         self.duplicates = _told(measuring.duplicates)
         self.others_changed = _told(measuring.others_changed)
         self.differs_alone = _told(measuring.differs_alone)
+        self.expected = _told(Expecting(reads).expected)
         self.carry_over = _told(publishing.carry_over)
         self.prepare_publish = _told(publishing.prepare_publish)
         self.prepare_rollback = _told(publishing.prepare_rollback)

@@ -122,6 +122,9 @@ def _project(connection: Connection, run: str, event: Event) -> None:
             for model, labels in event.same.items():
                 same = [{"of_model": model, "of_slice": label, "state": SliceState.SAME} for label in labels]
                 _update_slices(connection, run, same)
+        case ApplyBegan():
+            if event.expect is not None:
+                _project_expectation(connection, run, event.expect)
         case RolledBack():
             _lapse(connection, run)
         case Rebuilt():
@@ -129,7 +132,6 @@ def _project(connection: Connection, run: str, event: Event) -> None:
                 _lapse(connection, run)
         case (
             RunOpened()
-            | ApplyBegan()
             | TablesOpened()
             | StagingDone()
             | ProvingBegan()
@@ -315,6 +317,11 @@ def _project_consumption(connection: Connection, run: str, event: Published) -> 
             for consumed in event.consumed
         ),
     )
+
+
+def _project_expectation(connection: Connection, run: str, expect: Sequence[Mapping[str, Any]]) -> None:
+    plan = connection.scalar(select(RUNS.c.plan).where(RUNS.c.id == run))
+    connection.execute(update(RUNS).where(RUNS.c.id == run).values(plan={**(plan or {}), "expect": list(expect)}))
 
 
 def _lapse(connection: Connection, run: str) -> None:

@@ -11,6 +11,7 @@ from typing import Annotated, TypeVar
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from retcon.core import gates
+from retcon.core.expectations import EXPECT
 from retcon.core.gates import Drift, Gate, Metric, NotNull, Rows, Unique
 from retcon.core.row_histories import LEAST, RowHistory
 from retcon.core.slices import Cut, Grain
@@ -79,6 +80,8 @@ def _refuse_kind(kind: str, problems: Problems, place: Place) -> None:
 def _free_name(text: str) -> str:
     if names.label(text) in _ALWAYS_ON:
         raise ValueError("is the name of a gate that is always on")
+    if text == EXPECT or text.startswith(f"{EXPECT}-"):
+        raise ValueError("is the name of what a plan expects")
     return text
 
 
