@@ -12,6 +12,7 @@ import pytest
 
 from retcon.core.chains import event_body, first_broken_link
 from retcon.core.plans import canonical, to_document
+from retcon.core.profiles import Bins, ColumnProfile, ProfileEntry, Side, entry_document
 from retcon.core.runs import (
     ApplyBegan,
     Cancelled,
@@ -531,3 +532,26 @@ def test_an_expectation_that_was_edited_is_on_record_and_has_to_be_judged_anew(l
     with pytest.raises(Refused, match="publishing"):
         driver.tell(replace(began, expect=expect))
     assert first_broken_link(ledger.events(run.id)) is None
+
+
+def test_profiles_are_kept_with_the_proof_and_go_with_it(ledger: SqlLedger) -> None:
+    days = [slice.label for slice in a_plan().models[0].slices]
+    whole = ColumnProfile(column="amount", rows=400, nulls=4, mean="1.5", bins=Bins(edges=("1",), counts=(2, 2, 0)))
+    light = ColumnProfile(column="amount", rows=100, nulls=1)
+    entries = [ProfileEntry(model=FCT, slice=None, side=Side.STAGED, profile=whole, scope="x")]
+    entries += [ProfileEntry(model=FCT, slice=day, side=Side.STAGED, profile=light) for day in days]
+    proof = replace(judged(a_plan()), profiles=tuple(entry_document(entry) for entry in entries))
+    driver = Driver(ledger, a_plan())
+    driver.stage()
+    for _ in range(2):
+        driver.tell(ProvingBegan())
+        assert ledger.profiles(driver.plan.id) == []
+        driver.tell(proof)
+    assert ledger.profiles(driver.plan.id) == entries[:1]
+    assert ledger.slice_profiles(FCT) == {}
+    driver.tell(PublishBegan(locations={}))
+    driver.publish()
+    assert ledger.slice_profiles(FCT) == {day: {"amount": light} for day in days}
+    driver.roll_back()
+    assert ledger.slice_profiles(FCT) == {}
+    assert first_broken_link(ledger.events(driver.plan.id)) is None

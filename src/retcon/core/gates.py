@@ -8,6 +8,7 @@ from decimal import Decimal
 from typing import assert_never
 
 from retcon.core.measures import SliceMeasure, TableMeasures
+from retcon.core.profiles import ProfileBounds, Profiled, objections
 from retcon.core.row_histories import RowHistory, usual_rows
 from retcon.core.slices import Slice
 
@@ -75,7 +76,19 @@ class Drift:
     kind: str = "drift"
 
 
-Gate = Rows | Unique | NotNull | Drift
+@dataclass(frozen=True, kw_only=True)
+class Profile:
+    """What columns look like is kept, and stays within bounds."""
+
+    name: str
+    columns: tuple[str, ...]
+    """None of them: all that the table has."""
+    bounds: ProfileBounds
+    warns: bool = False
+    kind: str = "profile"
+
+
+Gate = Rows | Unique | NotNull | Drift | Profile
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,6 +137,7 @@ class Evidence:
     """The rows of every slice that is published, by ordinal."""
     open: frozenset[Slice] = frozenset()
     """Slices that aren't over yet: more rows may come."""
+    profiled: Profiled = field(default_factory=Profiled)
 
 
 def metrics_of(gates: Iterable[Gate]) -> tuple[Metric, ...]:
@@ -153,6 +167,9 @@ def judge(gate: Gate, evidence: Evidence) -> Verdict:
             summary = f"{', '.join(gate.columns)}"
         case Drift():
             findings, summary = _drift_findings(gate, evidence)
+        case Profile():
+            found, summary = objections(gate.bounds, gate.columns, evidence.profiled, evidence.published, evidence.open)
+            findings = [Finding(slice=slice, text=text) for slice, text in found]
         case _:
             assert_never(gate)
     return Verdict(

@@ -288,6 +288,8 @@ class Judged:
     verdicts: tuple[Verdict, ...]
     totals: Mapping[str, Mapping[str, tuple[str | None, str | None]]]
     """Per model and metric: (old, new) over all slices together."""
+    profiles: tuple[Mapping[str, Any], ...] = ()
+    """What columns look like, where the model asks for that."""
 
     @property
     def passed(self) -> bool:

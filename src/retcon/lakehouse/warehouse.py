@@ -15,6 +15,7 @@ from retcon.errors import Fault
 from retcon.lakehouse.expecting import Expecting
 from retcon.lakehouse.measuring import Measuring
 from retcon.lakehouse.moving import Moving
+from retcon.lakehouse.profiling import Profiling
 from retcon.lakehouse.publishing import Publishing
 from retcon.lakehouse.python_models import ProjectCode
 from retcon.lakehouse.scoped_reads import ScopedReads
@@ -55,6 +56,7 @@ class SparkWarehouse:
         self.others_changed = _told(measuring.others_changed)
         self.differs_alone = _told(measuring.differs_alone)
         self.expected = _told(Expecting(reads).expected)
+        self.profile = _told(Profiling(reads).profile)
         self.carry_over = _told(publishing.carry_over)
         self.prepare_publish = _told(publishing.prepare_publish)
         self.prepare_rollback = _told(publishing.prepare_rollback)

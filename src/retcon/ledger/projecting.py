@@ -42,7 +42,7 @@ from retcon.core.runs import (
 from retcon.errors import Refused
 from retcon.ledger import chain, exceptions, reading, watermarks
 from retcon.ledger.chain import Link
-from retcon.ledger.schema import CONSUMPTION, RUNS, SLICES, VERDICTS, WAVES
+from retcon.ledger.schema import CONSUMPTION, PROFILES, RUNS, SLICES, VERDICTS, WAVES
 from retcon.ledger.steps import overridden_by, proof_lapses, run_after
 
 BACKFILL, LOAD, REBUILT = "backfill", "load", "rebuilt"
@@ -298,6 +298,19 @@ def _project_judgement(connection: Connection, run: str, event: Judged) -> None:
         ],
     )
     _replace_verdicts(connection, run, event.verdicts)
+    connection.execute(delete(PROFILES).where(PROFILES.c.run_id == run))
+    kept = (
+        {
+            "run_id": run,
+            "model": each["model"],
+            "slice": each["slice"] or "",
+            "column_name": each["column"],
+            "side": each["side"],
+            "profile": each,
+        }
+        for each in event.profiles
+    )
+    _insert_all(connection, PROFILES, kept)
 
 
 def _project_consumption(connection: Connection, run: str, event: Published) -> None:
@@ -370,6 +383,7 @@ def _project_override(connection: Connection, run: str, event: GateOverridden) -
 
 
 def _drop_proof(connection: Connection, run: str) -> None:
+    connection.execute(delete(PROFILES).where(PROFILES.c.run_id == run))
     # What was judged of the inputs stays: they are pinned, or looked at again.
     connection.execute(delete(VERDICTS).where(VERDICTS.c.run_id == run, VERDICTS.c.kind != VALID))
     connection.execute(

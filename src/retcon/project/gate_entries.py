@@ -12,7 +12,8 @@ from pydantic import AfterValidator, BeforeValidator, Field
 
 from retcon.core import gates
 from retcon.core.expectations import EXPECT
-from retcon.core.gates import Drift, Gate, Metric, NotNull, Rows, Unique
+from retcon.core.gates import Drift, Gate, Metric, NotNull, Profile, Rows, Unique
+from retcon.core.profiles import ProfileBounds
 from retcon.core.row_histories import LEAST, RowHistory
 from retcon.core.slices import Cut, Grain
 from retcon.core.suggestions import did_you_mean
@@ -21,7 +22,7 @@ from retcon.project.quantities import share_of, unsigned_share_of
 from retcon.project.shapes import Objection, Problems, Shape, Text, Texts, read_shape
 from retcon.project.yaml_text import Place
 
-_LATER = ("null_rate", "accepted", "foreign_key", "no_rows", "reconcile", "profile", "great_expectations")
+_LATER = ("null_rate", "accepted", "foreign_key", "no_rows", "reconcile", "great_expectations")
 _ALWAYS_ON = frozenset({gates.SCHEMA, gates.OUTSIDE_SCOPE, gates.PARITY, gates.EMPTY, gates.OTHER_KEYS, gates.ONE_ROW})
 
 
@@ -118,6 +119,29 @@ class _DriftKeys(_GateKeys):
     high: Annotated[Decimal, BeforeValidator(share_of)] | None = Field(default=None, alias="to")
 
 
+def _index(value: object) -> Decimal:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 100:
+        raise Objection("must be a number above 0, such as 0.25")
+    return Decimal(str(value))
+
+
+def _outliers(value: object) -> object:
+    """`outliers: 8` is short for `outliers: {history: 8}`."""
+    return {"history": value} if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+class _OutlierKeys(Shape):
+    history: Annotated[int, Field(ge=LEAST)] = RowHistory.slices
+    deviations: Annotated[float, Field(gt=0, allow_inf_nan=False)] = RowHistory.deviations
+
+
+class _ProfileKeys(_GateKeys):
+    columns: Texts
+    psi: Annotated[Decimal, BeforeValidator(_index)] | None = None
+    null_rate: Annotated[Decimal, BeforeValidator(unsigned_share_of)] | None = None
+    outliers: Annotated[_OutlierKeys, BeforeValidator(_outliers)] | None = None
+
+
 K = TypeVar("K", bound=_GateKeys)
 
 
@@ -204,9 +228,32 @@ def _drift(entry: _Entry) -> Drift | None:
     return Drift(name=name, metric=metric, low=low, high=high, warns=keys.warn) if metric else None
 
 
+def _profile(entry: _Entry) -> Profile | None:
+    """From `all`, `[a, b]`, or `{columns: all or [a, b], psi: …}`."""
+    body = entry.body if isinstance(entry.body, dict) else {"columns": entry.body}
+    if body.get("columns", "all") == "all":
+        body = {**body, "columns": []}
+    elif body["columns"] == []:
+        entry.object_to("must name at least one column", remedy="or write `columns: all`")
+        return None
+    keys = read_shape(_ProfileKeys, body, entry.problems, entry.place)
+    if keys is None:
+        return None
+    if keys.outliers is not None and not entry.is_by_time:
+        entry.object_to("has `outliers`, but the model isn't cut by time", remedy="leave them out")
+    far = keys.outliers
+    bounds = ProfileBounds(
+        psi=keys.psi,
+        null_rate=keys.null_rate,
+        outliers=RowHistory(slices=far.history, deviations=far.deviations) if far is not None else None,
+    )
+    return Profile(name=keys.name or entry.name, columns=tuple(keys.columns), bounds=bounds, warns=keys.warn)
+
+
 _READERS: dict[str, Callable[[_Entry], Gate | None]] = {
     "rows": _rows,
     "unique": _unique,
     "not_null": _not_null,
     "drift": _drift,
+    "profile": _profile,
 }
