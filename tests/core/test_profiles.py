@@ -162,7 +162,7 @@ def test_too_little_history_is_counted_and_an_open_slice_may_have_fewer_rows() -
     profiled = Profiled(staged={"amount": at()}, slices=slices, history=history(at(), at(), at()))
     findings, summary = verdict_of(FAR, profiled, published=dict.fromkeys(profiled.history, 100))
     assert findings == []
-    assert "1 slices with too little history" in summary
+    assert "1 slice with too little history" in summary
     profiled = replace(profiled, history=history(*[at()] * 4))
     published = dict.fromkeys(profiled.history, 100)
     assert verdict_of(FAR, profiled, published=published)[0] != []

@@ -101,7 +101,7 @@ def judge_expectation(name: str, expectation: Expectation, expected: Expected, p
     known = {slice for slice, measure in production.slices.items() if measure.rows}
     moved = [(slice, *counts) for slice, counts in sorted(expected.unlike.items()) if slice in known]
     findings = tuple(Finding(slice=slice.label, text=_moved_text(expectation, *counts)) for slice, *counts in moved)
-    told = f"{len(moved):,} slices changed" if moved else "unchanged"
+    told = f"{len(moved):,} {'slice' if len(moved) == 1 else 'slices'} changed" if moved else "unchanged"
     summary = f"{told} where {expectation.unchanged}"
     return replace(
         verdict,

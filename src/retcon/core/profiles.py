@@ -205,7 +205,7 @@ def _summary(columns: Sequence[str], profiled: Profiled, unjudged: int) -> str:
     elif not profiled.production:
         parts.append("nothing in production to compare with")
     if unjudged:
-        parts.append(f"{unjudged:,} slices with too little history to compare")
+        parts.append(f"{unjudged:,} {'slice' if unjudged == 1 else 'slices'} with too little history to compare")
     return ", ".join(parts)
 
 
