@@ -413,15 +413,38 @@ class Workspace:
         require_keys(found, self.root)
         return found
 
+    def require_expectable(self, plan: Plan) -> None:
+        """Refuse what can't be expected: of columns that a model won't have."""
+        if not plan.expect:
+            return
+        from retcon.flow.expect import planned_columns
+        from retcon.project.expectations import require_known_columns
+
+        require_known_columns(plan, planned_columns(plan, self.project, self.tables, _SqlText()))
+
+    def expecting(self, plan: Plan, texts: Sequence[str], before: object) -> Plan:
+        """A plan that is being made, with what is expected of it: as these texts say, else as the plan it renews."""
+        from retcon.project.plan_files import with_expectations
+        from retcon.project.yaml_text import read_yaml
+
+        given = [read_yaml(text, path="--expect").value for text in texts]
+        where = "--expect" if given else f"backfills/{plan.request.refreshes}.yaml"
+        expecting = with_expectations(plan, given or before, where)
+        self.require_expectable(expecting)
+        return expecting
+
     def read_asked(self, name: str) -> Asked:
         """What the plan of this path or id asked for, even if its file was edited since."""
+        from retcon.core.expectations import written
         from retcon.project.plan_files import Asked, find_plan, read_asked
 
         try:
             path = find_plan(name, self.root)
         except Refused:
             plan = self.read_plan(name)
-            return Asked(id=plan.id, reason=plan.reason, request=plan.request, keys=plan.keys)
+            return Asked(
+                id=plan.id, reason=plan.reason, request=plan.request, keys=plan.keys, expect=written(plan.expect)
+            )
         return read_asked(path, self.root)
 
     def write_plan(self, plan: Plan, keys: Gathered | None = None) -> Path:

@@ -367,3 +367,34 @@ def test_a_plan_of_another_environment_is_in_nobodys_way(retcon: Retcon, shop: P
         settings.write("environments: {staging: {prefix: staging_}}\n")
     recorded().stage(waves=1)
     assert retcon("plan", "mart.*", "--env", "staging", "--reason", "x").code == 0
+
+
+EXPECT = "{metric: sum(amount_usd), change: {from: -3%, to: 1%}, where: currency <> 'USD', unchanged: currency = 'USD'}"
+
+
+def test_what_is_expected_is_written_shown_and_kept_by_a_refresh(retcon: Retcon, shop: Path) -> None:
+    answer = retcon("plan", ORDERS, *RANGE, *WHY, "--expect", EXPECT)
+    assert answer.code == 0, answer.err
+    told = " ".join(answer.out.split())
+    assert f"expected {ORDERS}: sum(amount_usd) -3.00% to +1.00% where currency <> 'USD'" in told
+    (path,) = written(shop)
+    document = yaml.safe_load(path.read_text())
+    assert document["expect"] == [{"model": ORDERS, **yaml.safe_load(EXPECT)}]
+    # The command asks for the same again.
+    words = shlex.split(document["request"]["command"])
+    assert yaml.safe_load(words[words.index("--expect") + 1]) == document["expect"][0]
+    renewed = retcon("plan", "--refresh", path.stem, "--json").result["plan"]
+    assert {**renewed["expect"][0], "additive": None} == {**document["expect"][0], "additive": None}
+    other = retcon("plan", "--refresh", path.stem, "--expect", "{unchanged: currency = 'EUR'}", "--json").result["plan"]
+    assert other["expect"] == [{"model": ORDERS, "unchanged": "currency = 'EUR'"}]
+
+
+def test_what_cant_be_expected_is_refused_before_anything_is_written(retcon: Retcon, shop: Path) -> None:
+    answer = retcon("plan", ORDERS, *RANGE, *WHY, "--expect", "{unchanged: curency = 'USD'}")
+    assert answer.code == 1
+    assert "`expect.unchanged` is about curency" in answer.err
+    assert "did you mean currency?" in answer.err
+    answer = retcon("plan", ORDERS, *RANGE, *WHY, "--expect", "{unchanged: rand() < 1}")
+    assert answer.code == 1
+    assert "varies" in answer.err
+    assert written(shop) == []

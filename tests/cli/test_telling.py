@@ -10,7 +10,17 @@ from pathlib import Path
 
 from pyiceberg.types import LongType
 
-from retcon.core.runs import ApplyBegan, Cancelled, GateOverridden, Rebased, RunState, WaveFailed
+from retcon.core.gates import Finding, Verdict
+from retcon.core.runs import (
+    ApplyBegan,
+    Cancelled,
+    GateOverridden,
+    Judged,
+    ProvingBegan,
+    Rebased,
+    RunState,
+    WaveFailed,
+)
 from tests.cli.conftest import Records, Retcon
 from tests.cli.shops import NOON, ORDERS, REVENUE
 from tests.lakehouse.lakes import Lake
@@ -287,3 +297,36 @@ def test_show_tells_how_a_run_was_applied_and_with_which_values(retcon: Retcon, 
     assert result["applied"][0]["conf"] == {"spark.driver.memory": "4g"}
     assert result["parameters"] == {}
     assert result["record"]["sound"]
+
+
+def test_reason_expectation_and_verdict_stand_side_by_side(retcon: Retcon, recorded: Records) -> None:
+    expect = ({"model": ORDERS, "unchanged": "currency = 'USD'"},)
+    began = ApplyBegan(until="proven", max_active=2, overrides=(), versions={}, conf={}, expect=expect)
+    recorder = recorded().tell(began).stage()
+    told = " ".join(retcon("show", RUN).out.split())
+    assert f"expected {ORDERS}: unchanged where currency = 'USD' not judged yet" in told
+    assert "until proven, 2 waves at once, expects something else" in told
+    assert retcon("show", RUN, "--json").result["expectations"] == [{**expect[0], "verdict": None}]
+
+    finding = Finding(slice="2026-01-03", text="7 → 8 rows where currency = 'USD', unchanged expected")
+    verdict = Verdict(
+        model=ORDERS,
+        gate="expect",
+        kind="expect",
+        summary="1 slice changed where currency = 'USD'",
+        findings=(finding,),
+    )
+    recorder.tell(ProvingBegan(), Judged(heads={}, slices=(), verdicts=(verdict,), totals={}))
+    assert recorder.run.state is RunState.FAILED
+    why, *lines = [" ".join(line.split()) for line in retcon("show", RUN).out.splitlines() if line.strip()][1:5]
+    assert why == "why wrong rates"
+    assert lines == [
+        f"expected {ORDERS}: unchanged where currency = 'USD'",
+        "✗ failed 1 slice changed where currency = 'USD'",
+        "2026-01-03: 7 → 8 rows where currency = 'USD', unchanged expected",
+    ]
+    result = retcon("show", RUN, "--json").result
+    assert result["reason"] == "wrong rates"
+    assert result["expectations"][0]["verdict"]["holds"] is False
+    recorder.tell(GateOverridden(model=ORDERS, gate="expect", reason="known"))
+    assert "⊘ overridden" in retcon("show", RUN).out

@@ -204,7 +204,12 @@ def test_leaving_out_or_adding_a_part_changes_the_digest() -> None:
 
 
 def test_what_people_may_edit_leaves_the_digest_alone() -> None:
-    edited = {**WHOLE, "reason": "better words", "expect": {"mart.m": "+3%"}, "digest": "whatever"}
+    edited = {
+        **WHOLE,
+        "reason": "better words",
+        "expect": [{"model": "mart.m", "unchanged": "a = 1"}],
+        "digest": "whatever",
+    }
     assert digest(edited) == WHOLE["digest"]
     assert digest(dict(reversed(WHOLE.items()))) == WHOLE["digest"]
     assert from_document(edited).reason == "better words"
@@ -220,7 +225,7 @@ def test_every_field_of_a_plan_is_in_its_document() -> None:
         "outside": (), "settings": "t", "limits": {}, "notes": (), "params": {"source": "ecb"},
         "keys": Keys(column="id", count=1, values=("17",)), "load": Load(advances=()),
     }  # fmt: skip
-    assert {*changes, "reason"} == set(vars(plan))
+    assert {*changes, "reason", "expect"} == set(vars(plan))
     for name, value in changes.items():
         assert to_document(replace(plan, **{name: value}))["digest"] != WHOLE["digest"], name
     assert to_document(replace(plan, reason="x"))["digest"] == WHOLE["digest"]

@@ -23,6 +23,8 @@ QUESTIONS: dict[str, tuple[Callable[[SqlLedger], object], object]] = {
     "slices": (lambda ledger: ledger.slices("x", FCT), []),
     "tallies": (lambda ledger: ledger.tallies(["x"]), {"x": Tally()}),
     "verdicts": (lambda ledger: ledger.verdicts("x"), []),
+    "profiles": (lambda ledger: ledger.profiles("x"), []),
+    "slice_profiles": (lambda ledger: ledger.slice_profiles(FCT), {}),
     "events": (lambda ledger: ledger.events("x"), []),
     "consumption": (lambda ledger: ledger.consumption("x"), []),
     "code": (lambda ledger: ledger.code("x"), {}),

@@ -12,7 +12,9 @@ import pytest
 
 from retcon.core.chains import event_body, first_broken_link
 from retcon.core.plans import canonical, to_document
+from retcon.core.profiles import Bins, ColumnProfile, ProfileEntry, Side, entry_document
 from retcon.core.runs import (
+    ApplyBegan,
     Cancelled,
     Certified,
     CheckedAfter,
@@ -538,3 +540,49 @@ def test_the_tables_of_a_run_are_opened_once(ledger: SqlLedger) -> None:
     driver.stage()
     with pytest.raises(Refused, match="has its tables open already"):
         driver.tell(tables_opened(driver.plan))
+
+
+def test_an_expectation_that_was_edited_is_on_record_and_has_to_be_judged_anew(ledger: SqlLedger) -> None:
+    expect = ({"model": FCT, "unchanged": "currency = 'USD'"},)
+    began = an_event(ApplyBegan, a_plan())
+    assert isinstance(began, ApplyBegan)
+    driver = Driver(ledger, a_plan())
+    driver.stage()
+    driver.prove(verdict("drift", failed=True))
+    assert driver.tell(began).state is RunState.FAILED
+    run = driver.tell(replace(began, expect=expect))
+    assert run.state is RunState.PROVING
+    assert [each.unchanged for each in run.plan.expect] == ["currency = 'USD'"]
+    assert ledger.run(run.id) == run
+    assert ledger.verdicts(run.id) == []
+    assert driver.prove().state is RunState.PROVEN
+    # Nothing is expected any more: that has to be judged, too.
+    assert driver.tell(replace(began, expect=())).state is RunState.PROVING
+    driver.prove()
+    driver.tell(PublishBegan(locations={}))
+    with pytest.raises(Refused, match="publishing"):
+        driver.tell(replace(began, expect=expect))
+    assert first_broken_link(ledger.events(run.id)) is None
+
+
+def test_profiles_are_kept_with_the_proof_and_go_with_it(ledger: SqlLedger) -> None:
+    days = [slice.label for slice in a_plan().models[0].slices]
+    whole = ColumnProfile(column="amount", rows=400, nulls=4, mean="1.5", bins=Bins(edges=("1",), counts=(2, 2, 0)))
+    light = ColumnProfile(column="amount", rows=100, nulls=1)
+    entries = [ProfileEntry(model=FCT, slice=None, side=Side.STAGED, profile=whole, scope="x")]
+    entries += [ProfileEntry(model=FCT, slice=day, side=Side.STAGED, profile=light) for day in days]
+    proof = replace(judged(a_plan()), profiles=tuple(entry_document(entry) for entry in entries))
+    driver = Driver(ledger, a_plan())
+    driver.stage()
+    for _ in range(2):
+        driver.tell(ProvingBegan())
+        assert ledger.profiles(driver.plan.id) == []
+        driver.tell(proof)
+    assert ledger.profiles(driver.plan.id) == entries[:1]
+    assert ledger.slice_profiles(FCT) == {}
+    driver.tell(PublishBegan(locations={}))
+    driver.publish()
+    assert ledger.slice_profiles(FCT) == {day: {"amount": light} for day in days}
+    driver.roll_back()
+    assert ledger.slice_profiles(FCT) == {}
+    assert first_broken_link(ledger.events(driver.plan.id)) is None

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from retcon.core.gates import Drift, NotNull, Rows, Unique
+from retcon.core.gates import Drift, NotNull, Profile, Rows, Unique
 from retcon.core.models import UNSLICED, Input, Model, OnChange, Replay, Slicing, Strategy
+from retcon.core.profiles import ProfileBounds
 from retcon.core.row_histories import RowHistory
 from retcon.core.slices import Buckets
 from retcon.errors import Problem, ProjectInvalid
@@ -140,6 +141,35 @@ def test_a_rows_gate_may_compare_with_the_history_and_every_gate_may_only_warn(r
 def test_a_history_of_rows_needs_slices_of_time(root: Path) -> None:
     text = f"/* retcon\ninputs: {{raw.orders: {{}}}}\ngates: [rows: {{history: 8}}]\n*/\n{SQL}"
     assert problem(root, text).message == "`gates.rows` has a `history`, but the model isn't cut by time"
+
+
+def test_a_profile_is_of_all_columns_or_of_some_and_held_to_what_it_says(root: Path) -> None:
+    text = model_text(
+        "gates:",
+        "  - profile: all",
+        "  - profile: [revenue]",
+        "  - profile: {name: held, columns: [revenue], psi: 0.25, null_rate: 5%, outliers: 6, warn: true}",
+        "  - profile: {psi: 1, outliers: {history: 12, deviations: 3}}",
+    )
+    everything, some, held, rest = read(root, text).gates
+    assert everything == Profile(name="profile", columns=(), bounds=ProfileBounds())
+    assert some == Profile(name="profile-2", columns=("revenue",), bounds=ProfileBounds())
+    assert held == Profile(
+        name="held",
+        columns=("revenue",),
+        bounds=ProfileBounds(psi=Decimal("0.25"), null_rate=Decimal("0.05"), outliers=RowHistory(slices=6)),
+        warns=True,
+    )
+    assert rest == Profile(
+        name="profile-3",
+        columns=(),
+        bounds=ProfileBounds(psi=Decimal(1), outliers=RowHistory(slices=12, deviations=3)),
+    )
+
+
+def test_outliers_need_slices_of_time(root: Path) -> None:
+    text = f"/* retcon\ninputs: {{raw.orders: {{}}}}\ngates: [profile: {{outliers: 8}}]\n*/\n{SQL}"
+    assert problem(root, text).message == "`gates.profile` has `outliers`, but the model isn't cut by time"
 
 
 def test_gates_are_read_with_exact_numbers_and_names(root: Path) -> None:
@@ -355,7 +385,13 @@ def test_a_time_that_is_a_number_of_slices_is_that_number(root: Path, every: str
         ("gates: [{rows: {min: 1}, unique: key}]", "a gate is one `kind: …`"),
         ("gates: [{}]", "a gate is one `kind: …`"),
         ("gates: [{driftt: {}}]", "unknown gate `driftt` — did you mean drift?"),
-        ("gates: [profile: {}]", "the gate `profile` isn't supported yet"),
+        ("gates: [profile: {columns: []}]", "`gates.profile` must name at least one column"),
+        ("gates: [profile: {psi: 0}]", "`gates.profile.psi` must be a number above 0"),
+        ("gates: [profile: {null_rate: -1%}]", "`gates.profile.null_rate` can't be negative"),
+        ("gates: [profile: {outliers: 3}]", "`gates.profile.outliers.history` must be at least 4"),
+        ("gates: [profile: {column: [a]}]", "unknown key `gates.profile.column` — did you mean columns?"),
+        ("gates: [profile: [revenu]]", "the query has no column `revenu`"),
+        ("gates: [rows: {min: 1, name: expect-2}]", "`gates.rows.name` is the name of what a plan expects"),
         ("gates: [rows: {}]", "`gates.rows` needs `min`, `max`, `change` or `history`"),
         ("gates: [rows: {history: 3}]", "`gates.rows.history.slices` must be at least 4"),
         ("gates: [rows: {history: {deviation: 3}}]", "unknown key `gates.rows.history.deviation`"),

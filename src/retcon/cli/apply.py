@@ -93,7 +93,7 @@ def apply(
         follow_up(run, workspace, terminal)
     else:
         as_far_as = Until(until.value) if until else Until.PUBLISHED
-        steps = partial(drive, until=as_far_as, override=answer, rebase=not no_rebase)
+        steps = partial(drive, until=as_far_as, override=answer, rebase=not no_rebase, expect=reviewed.expect)
         run = go_on(run, workspace, terminal, max_active, steps)
     report = workspace.teller.show_run(run)
     diff = _measured(workspace, run)
@@ -106,6 +106,7 @@ def apply(
 def opened(plan: Plan, workspace: Workspace) -> Run:
     """The plan's run. Before Spark is started, so that a refusal comes at once."""
     w, models = workspace, workspace.project.graph.models
+    w.require_expectable(plan)
     w.import_code(models[planned.name] for planned in plan.models if planned.name in models)
     return open_run(plan, w.project, w.ledger, w.tables, w.clock, w.who)
 

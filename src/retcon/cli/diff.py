@@ -10,10 +10,13 @@ import typer
 from retcon.cli.arguments import Environment, Json, ProjectFolder, RunOrModel
 from retcon.cli.attributions import SLICES, show_why
 from retcon.cli.json_output import diff_result, environment_diff_result
+from retcon.cli.profile_results import profile_result
 from retcon.cli.row_diffs import RowOptions, show_rows
 from retcon.cli.terminals import terminal_of
 from retcon.cli.views.diffs import diff_view, environment_diff_view
+from retcon.cli.views.profiles import profile_view
 from retcon.errors import BadArguments
+from retcon.flow.profile import kept_profiles
 from retcon.flow.tell import Teller
 
 
@@ -22,6 +25,9 @@ def diff(
     run: RunOrModel,
     all_slices: Annotated[
         bool, typer.Option("--all", help="List every slice, not only those that moved most.")
+    ] = False,
+    profile: Annotated[
+        bool, typer.Option("--profile", help="Show what columns look like, for models with the gate `profile`.")
     ] = False,
     rows: Annotated[bool, typer.Option("--rows", help="Compare the rows themselves; starts Spark.")] = False,
     model: Annotated[str | None, typer.Option("--model", metavar="MODEL", help="Only this model of the run.")] = None,
@@ -54,6 +60,8 @@ def diff(
     against production; afterwards what was published against what was there before. All of it was measured when the
     run was proven, so no Spark is started.
 
+    With --profile: null rates, distinct values, means, quantiles and shapes of columns, in production and staged.
+
     With --rows the rows themselves are compared, by the model's key: which were changed, added and removed, by slice
     and column, and some of them old beside new. With --why some slices are computed by old code on new inputs, by new
     code on old inputs, and once more, to tell how much of the change comes from which. Nothing is written.
@@ -72,10 +80,13 @@ def diff(
         raise BadArguments("--force replaces a file, and none was named", next="pass --out FILE with it")
     if slices is not None and not why:
         raise BadArguments("--slices says how many --why tries, and that wasn't given", next="pass --why with it")
-    if rows and why:
-        raise BadArguments("--rows and --why are two questions", next="ask one after the other")
+    asked = [name for name, is_asked in (("--rows", rows), ("--why", why), ("--profile", profile)) if is_asked]
+    if len(asked) > 1:
+        raise BadArguments(f"{' and '.join(asked)} are different questions", next="ask one after the other")
+    if profile and all_slices:
+        raise BadArguments("--all lists slices, and --profile is about columns", next="pass one of them")
     workspace = terminal.workspace(project, env)
-    if not (rows or why) and env is not None and workspace.outline.graph.find(run) is not None:
+    if not (rows or why or profile) and env is not None and workspace.outline.graph.find(run) is not None:
         # With its SQL: only the gates know which metrics may be summed up.
         compared = Teller(workspace.project, workspace.ledger).compare(run)
         terminal.report(
@@ -89,6 +100,10 @@ def diff(
     if meant is not None and found.plan.model(meant) is None:
         listed = ", ".join(planned.name for planned in found.plan.models)
         raise BadArguments(f"run {found.id} has no model {meant}", next=f"it has {listed}")
+    if profile:
+        kept = kept_profiles(found, workspace.ledger)
+        terminal.report(lambda: profile_result(kept, meant), lambda: profile_view(kept, model=meant))
+        return
     if rows:
         show_rows(found, meant, workspace, terminal, options)
         return

@@ -16,6 +16,7 @@ from retcon.cli.certificate_results import followed_up_result
 from retcon.cli.views.projects import CheckReport, next_commands
 from retcon.cli.views.sql import Rendering
 from retcon.core.evolution import ColumnStep
+from retcon.core.expectations import expectation_document
 from retcon.core.models import Input, Model, Reach, reach_text
 from retcon.core.plans import Plan, to_document
 from retcon.core.promises import promise_of, seen_of
@@ -201,6 +202,10 @@ def run_result(report: RunReport, diff: DiffReport | None, *, code: bool = False
     """One run with everything that was recorded; code and slices where they are asked for."""
     result = {
         **_progress(report.progress),
+        "expectations": [
+            {**expectation_document(each), "verdict": verdict_results([found])[0] if found is not None else None}
+            for each, found in report.expectations
+        ],
         "tables": [_table(report.run, model) for model in report.run.tables],
         "rollback_until": moment(report.rollback_until),
         "old_version": report.old_version,

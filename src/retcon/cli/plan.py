@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -17,6 +18,7 @@ from retcon.cli.staleness import explain, found_stale
 from retcon.cli.terminals import terminal_of, zone_of
 from retcon.cli.views.loads import nothing_differs_view, stale_notes
 from retcon.cli.views.plans import plan_view
+from retcon.core.expectations import written
 from retcon.core.intervals import Edge, parse_edge
 from retcon.core.keys import Keys
 from retcon.core.plans import Plan
@@ -42,6 +44,7 @@ class _Wish:
     keys: str | None
     keys_from: str | None
     changed: bool
+    expect: tuple[str, ...]
     force: bool
     dry_run: bool
 
@@ -81,6 +84,12 @@ def plan(
         bool,
         typer.Option("--changed", help="Plan only slices whose inputs or code differ from what they were made of."),
     ] = False,
+    expect: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--expect", metavar="YAML", help="What the correction will do, as the plan's file has it; may be repeated."
+        ),
+    ] = None,
     why: Annotated[
         str | None,
         typer.Option(
@@ -127,6 +136,7 @@ def plan(
         keys=keys,
         keys_from=keys_from,
         changed=changed,
+        expect=tuple(expect or ()),
         force=force,
         dry_run=dry_run,
     )
@@ -145,13 +155,12 @@ def plan(
             terminal.report(lambda: stale_result(stale), lambda: nothing_differs_view(stale))
             return
         ask = replace(ask, found={e.model: e.slices for e in stale if e.slices}, notes=stale_notes(stale))
-    gathered = _gathered(wish, workspace) if refresh is None else workspace.keys_again(workspace.read_asked(refresh))
+    before = workspace.read_asked(refresh) if refresh is not None else None
+    gathered = _gathered(wish, workspace) if before is None else workspace.keys_again(before)
     try:
-        made = with_command(
-            workspace.planner.plan(replace(ask, keys=gathered.keys if gathered is not None else None)),
-            keys=keys,
-            keys_from=keys_from,
-        )
+        planned = workspace.planner.plan(replace(ask, keys=gathered.keys if gathered is not None else None))
+        expecting = workspace.expecting(planned, wish.expect, before.expect if before is not None else None)
+        made = with_command(expecting, keys=keys, keys_from=keys_from)
         path = None if dry_run else workspace.write_plan(made, gathered)
     finally:
         if gathered is not None:
@@ -228,7 +237,7 @@ def with_command(made: Plan, *, keys: str | None = None, keys_from: str | None =
     if made.keys is not None and not is_given and not _can_be_typed(made.keys):
         words = ["retcon", "plan", "--refresh", f"backfills/{request.refreshes}.yaml"]
         words += ["--force"] if request.force else []
-        words += ["--reason", made.reason]
+        words += [*_expect_words(made), "--reason", made.reason]
         return replace(made, request=replace(request, command=shlex.join(words)))
     words = ["retcon", "plan", *request.models]
     words += ["--start", request.start] if request.start is not None else []
@@ -244,8 +253,14 @@ def with_command(made: Plan, *, keys: str | None = None, keys_from: str | None =
         words += ["--keys", keys or f"{made.keys.column}={','.join(made.keys.values)}"]
     words += ["--env", request.environment] if request.environment is not None else []
     words += ["--force"] if request.force else []
-    words += ["--reason", made.reason]
+    words += [*_expect_words(made), "--reason", made.reason]
     return replace(made, request=replace(request, command=shlex.join(words)))
+
+
+def _expect_words(made: Plan) -> list[str]:
+    # JSON is YAML, too.
+    texts = (json.dumps(each, ensure_ascii=False) for each in written(made.expect))
+    return [word for text in texts for word in ("--expect", text)]
 
 
 def _can_be_typed(keys: Keys) -> bool:

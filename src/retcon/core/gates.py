@@ -11,6 +11,7 @@ from retcon.core.findings import Finding as Finding
 from retcon.core.findings import percent as percent
 from retcon.core.measures import Listed, SliceMeasure, TableMeasures
 from retcon.core.measures import Metric as Metric
+from retcon.core.profiles import ProfileBounds, Profiled, objections
 from retcon.core.reconciling import Reconcile, SourceMeasures, judge_reconcile
 from retcon.core.row_histories import RowHistory, usual_rows
 from retcon.core.slices import Slice
@@ -73,7 +74,31 @@ class Drift:
     kind: str = "drift"
 
 
-Gate = Rows | Unique | NotNull | Drift | NullRate | Accepted | ForeignKey | NoRows | Reconcile | GreatExpectations
+@dataclass(frozen=True, kw_only=True)
+class Profile:
+    """What columns look like is kept, and stays within bounds."""
+
+    name: str
+    columns: tuple[str, ...]
+    """None of them: all that the table has."""
+    bounds: ProfileBounds
+    warns: bool = False
+    kind: str = "profile"
+
+
+Gate = (
+    Rows
+    | Unique
+    | NotNull
+    | Drift
+    | NullRate
+    | Accepted
+    | ForeignKey
+    | NoRows
+    | Reconcile
+    | Profile
+    | GreatExpectations
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,6 +156,7 @@ class Evidence:
     open: frozenset[Slice] = frozenset()
     """Slices that aren't over yet: more rows may come."""
     looks: Looks = field(default_factory=Looks)
+    profiled: Profiled = field(default_factory=Profiled)
 
 
 def metrics_of(gates: Iterable[Gate]) -> tuple[Metric, ...]:
@@ -223,6 +249,9 @@ def judge(gate: Gate, evidence: Evidence) -> Verdict:
             findings, summary = judge_reconcile(gate, evidence.staged, evidence.looks.sources[gate.name])
         case GreatExpectations():
             findings, summary = judge_expectations(gate, evidence.looks.unmet[gate.name])
+        case Profile():
+            found, summary = objections(gate.bounds, gate.columns, evidence.profiled, evidence.published, evidence.open)
+            findings = [Finding(slice=slice, text=text) for slice, text in found]
         case _:
             assert_never(gate)
     return Verdict(

@@ -12,6 +12,7 @@ from typing import Any
 
 from retcon.core.evolution import SchemaChange, change_document, change_from
 from retcon.core.exceptions import LateChange, late_document, late_from
+from retcon.core.expectations import Expectation, expectation_document, expectation_from
 from retcon.core.intervals import Interval
 from retcon.core.keys import Keys, keys_from
 from retcon.core.models import Order
@@ -203,6 +204,8 @@ class Plan:
     """The entities that it is about; None: all of them."""
     load: Load | None = None
     """None: a backfill, whose scope was asked for."""
+    expect: tuple[Expectation, ...] = ()
+    """What the correction is expected to do: like the reason, people write it."""
 
     @property
     def branch(self) -> str:
@@ -293,6 +296,7 @@ def to_document(plan: Plan) -> Document:
     document: Document = {
         "id": plan.id,
         "reason": plan.reason,
+        **({"expect": [expectation_document(each) for each in plan.expect]} if plan.expect else {}),
         "created": _stamp(plan.created),
         "by": plan.by,
         "request": {
@@ -414,6 +418,7 @@ def from_document(document: Mapping[str, Any]) -> Plan:
         params=document.get("params", {}),  # older plans hold no more than the fingerprint
         keys=keys_from(document["keys"]) if "keys" in document else None,
         load=_load_from(document["load"]) if "load" in document else None,
+        expect=tuple(expectation_from(each) for each in document.get("expect", ())),
     )
 
 

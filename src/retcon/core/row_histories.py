@@ -7,8 +7,11 @@ from dataclasses import dataclass
 from itertools import islice
 from math import ceil, floor
 from statistics import median
+from typing import TypeVar
 
 from retcon.core.slices import Grain, Slice
+
+N = TypeVar("N", int, float)
 
 LEAST = 4
 """Earlier slices that it takes to say what is usual."""
@@ -38,22 +41,36 @@ class Usual:
     """What it is judged by."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class UsualNumber:
+    """What some number of a slice is expected to be."""
+
+    low: float
+    high: float
+    text: str
+
+
 def usual_rows(slice: Slice, published: Mapping[int, int], history: RowHistory) -> Usual | None:
     """From the rows of published slices by ordinal; None where too few of them are earlier and like this one."""
-    counts = _earlier(slice, published, history.slices)
-    if len(counts) < LEAST:
+    usual = usual_number(slice, published, history, least=_LEAST_ROWS)
+    return None if usual is None else Usual(low=max(ceil(usual.low), 0), high=floor(usual.high), text=usual.text)
+
+
+def usual_number(
+    slice: Slice, published: Mapping[int, N], history: RowHistory, *, least: float = 0.0
+) -> UsualNumber | None:
+    """The same of any number: a tenth of the median, and `least`, are let pass."""
+    numbers = _earlier(slice, published, history.slices)
+    if len(numbers) < LEAST:
         return None
-    middle = median(counts)
-    spread = _NORMAL * median(abs(count - middle) for count in counts)
-    far = max(history.deviations * spread, _LEAST_SHARE * middle, _LEAST_ROWS)
-    return Usual(
-        low=max(ceil(middle - far), 0),
-        high=floor(middle + far),
-        text=f"median {middle:,g} of {len(counts)} earlier {_kind(slice)}",
-    )
+    middle = median(numbers)
+    spread = _NORMAL * median(abs(number - middle) for number in numbers)
+    far = max(history.deviations * spread, _LEAST_SHARE * abs(middle), least)
+    text = f"median {middle:,g} of {len(numbers)} earlier {_kind(slice)}"
+    return UsualNumber(low=middle - far, high=middle + far, text=text)
 
 
-def _earlier(slice: Slice, published: Mapping[int, int], most: int) -> Sequence[int]:
+def _earlier(slice: Slice, published: Mapping[int, N], most: int) -> Sequence[N]:
     """The nearest ones before it: of the same weekday for days, of the same hour for hours."""
     if not isinstance(slice.grain, Grain) or not published:
         return ()

@@ -224,6 +224,8 @@ class ApplyBegan:
     """Spark's, as written, secrets left out."""
     rebase: bool = True
     """May slices be staged anew where others wrote meanwhile?"""
+    expect: tuple[Mapping[str, Any], ...] | None = None
+    """What is expected from now on, where that isn't what it was: it is judged anew then."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -289,6 +291,8 @@ class Judged:
     verdicts: tuple[Verdict, ...]
     totals: Mapping[str, Mapping[str, tuple[str | None, str | None]]]
     """Per model and metric: (old, new) over all slices together."""
+    profiles: tuple[Mapping[str, Any], ...] = ()
+    """What columns look like, where the model asks for that."""
 
     @property
     def passed(self) -> bool:

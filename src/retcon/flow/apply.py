@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from retcon.core.conflicts import MOST_ROUNDS
+from retcon.core.expectations import Expectation, expectation_document
 from retcon.core.gates import EMPTY, overridden
 from retcon.core.plans import Plan, to_document
 from retcon.core.projects import Project
@@ -78,6 +79,8 @@ class _Way:
     until: Until = Until.PUBLISHED
     override: Override = field(default_factory=Override)
     rebase: bool = True
+    expect: tuple[Expectation, ...] | None = None
+    """What the plan's file expects now; None: as it is on record."""
 
 
 def apply(
@@ -87,6 +90,7 @@ def apply(
     until: Until = Until.PUBLISHED,
     override: Override | None = None,
     rebase: bool = True,
+    expect: tuple[Expectation, ...] | None = None,
 ) -> Run:
     """Stage, prove and publish, as far as `until` says; slices that others wrote to meanwhile once more. Of a run that
     is published, what has to follow and doesn't stand in the record yet.
@@ -104,7 +108,8 @@ def apply(
             standing = context.ledger.run(run.id) or run
             if was_paused_since(run, standing) or standing.state.is_final:
                 raise pause_here(standing, context)  # while Spark started
-            done = _drive(standing, context, _Way(until=until, override=given, rebase=rebase))
+            way = _Way(until=until, override=given, rebase=rebase, expect=expect)
+            done = _drive(standing, context, way)
             return follow_up(done, context) if done.state is RunState.PUBLISHED else done
     except Exception:
         drop_if_cancelled(run, context.ledger, context.tables)
@@ -117,7 +122,7 @@ def _drive(run: Run, context: Context, way: _Way) -> Run:
         return settled
     if settled is not run:
         require_unchanged_code(settled.plan, context.project)
-    run = context.record(settled, _began(context, way))
+    run = context.record(settled, _began(settled, context, way))
     try:
         return _go_on(run, context, way)
     except (KeyboardInterrupt, Stopped):
@@ -131,7 +136,8 @@ def _drive(run: Run, context: Context, way: _Way) -> Run:
         raise pause_here(run, context) from error
 
 
-def _began(context: Context, way: _Way) -> ApplyBegan:
+def _began(run: Run, context: Context, way: _Way) -> ApplyBegan:
+    is_new = way.expect is not None and way.expect != run.plan.expect
     return ApplyBegan(
         until=way.until.value,
         max_active=context.max_active,
@@ -139,6 +145,7 @@ def _began(context: Context, way: _Way) -> ApplyBegan:
         versions=context.versions,
         conf=context.project.settings.spark.recordable,
         rebase=way.rebase,
+        expect=tuple(expectation_document(each) for each in way.expect or ()) if is_new else None,
     )
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from retcon.core.certificates import TableCertificate
+from retcon.core.expectations import EXPECT
 from retcon.core.gates import (
     EMPTY,
     ONE_ROW,
@@ -39,13 +40,14 @@ from retcon.flow.context import Context
 from retcon.flow.looks import seen_after
 from retcon.flow.measure import Measured
 from retcon.flow.ports import Progress
+from retcon.flow.profile import profiled
 from retcon.flow.prove import declared
 
 _OF_THE_WAY = frozenset({VALID, PARITY, SCHEMA, OUTSIDE_SCOPE})
 """About how it came there; what production shows outside the scope, the certificate says."""
 
-_OF_SLICES = frozenset({EMPTY, OTHER_KEYS})
-"""Not declared, and about the rows of the slices."""
+_OF_SLICES = frozenset({EMPTY, OTHER_KEYS, EXPECT})
+"""Not declared by the model, and about the rows of the slices."""
 _OF_OTHER_TABLES = frozenset({ForeignKey.kind, NoRows.kind, Reconcile.kind})
 _OTHER_FILES = "it was passed on other files than are published, and can't be judged by these"
 
@@ -137,7 +139,7 @@ def _judged_again(
     needs_rows = not all(isinstance(gate, Unique) for gate in gates)
     new, old = context.warehouse.measure(request) if needs_rows else (TableMeasures(), TableMeasures())
     found = Measured(request=request, staged=new, production=old)
-    return declared(planned, found, seen_after(run, context), context)
+    return declared(planned, found, seen_after(run, context), profiled(found, context), context)
 
 
 def _answered_for(verdict: Verdict, recorded: Sequence[RecordedVerdict]) -> Verdict:

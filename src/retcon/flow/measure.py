@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from decimal import Decimal
 
+from retcon.core.expectations import slice_metrics
 from retcon.core.gates import Metric, listed_values, metrics_of, not_null_columns, staged_metrics
 from retcon.core.jobs import MeasureRequest
 from retcon.core.measures import SliceMeasure, TableMeasures
@@ -48,7 +49,7 @@ def kept_slices(run: Run, planned: PlannedModel, context: Context) -> SliceSet:
 def _request(run: Run, planned: PlannedModel, context: Context) -> MeasureRequest:
     model = context.model(planned)
     table = run.tables[planned.name]
-    metrics = metrics_of(model.gates)
+    metrics = tuple(dict.fromkeys((*metrics_of(model.gates), *slice_metrics(run.plan.expect, model.name))))
     slices = planned.slices - kept_slices(run, planned, context)
     return MeasureRequest(
         model=model,

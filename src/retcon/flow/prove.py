@@ -18,6 +18,8 @@ from retcon.core.gates import (
     VALID,
     Evidence,
     Finding,
+    Gate,
+    Profile,
     Rows,
     Unique,
     Verdict,
@@ -27,14 +29,17 @@ from retcon.core.jobs import Job, KeyedRows, MeasureRequest, Read
 from retcon.core.measures import TableMeasures
 from retcon.core.models import Model
 from retcon.core.plans import PlannedModel
+from retcon.core.profiles import Profiled, ProfileEntry, entries_of, entry_document
 from retcon.core.runs import Judged, ProvenSlice, ProvingBegan, Run, RunTable
 from retcon.core.slices import Buckets, Slice, SliceSet
 from retcon.core.waves import parts_of
 from retcon.flow.context import Context, job_of, keyed_rows
+from retcon.flow.expect import expected
 from retcon.flow.looks import Sees, looks_of, seen_by
 from retcon.flow.measure import Measured, kept_slices, measured
 from retcon.flow.pause import AT_THE_KEYBOARD
 from retcon.flow.ports import Progress
+from retcon.flow.profile import profiled
 from retcon.flow.standing import standing_at
 
 Pair = tuple[str | None, str | None]
@@ -48,6 +53,7 @@ class _Proof:
     slices: tuple[ProvenSlice, ...]
     totals: Mapping[str, Pair]
     verdicts: tuple[Verdict, ...]
+    profiles: tuple[ProfileEntry, ...] = ()
 
 
 def prove(run: Run, context: Context) -> Run:
@@ -77,6 +83,7 @@ def prove(run: Run, context: Context) -> Run:
             slices=tuple(slice for _, proof in in_order for slice in proof.slices),
             verdicts=(*of_inputs, *(verdict for _, proof in in_order for verdict in proof.verdicts)),
             totals={name: proof.totals for name, proof in in_order},
+            profiles=tuple(entry_document(entry) for _, proof in in_order for entry in proof.profiles),
         ),
     )
 
@@ -85,13 +92,16 @@ def _prove_model(run: Run, planned: PlannedModel, context: Context) -> _Proof:
     found = measured(run, planned, context)
     request, staged, production = found.request, found.staged, found.production
     kept = tuple(_kept(run, planned, context))
+    as_expected = expected(run, planned, found, context)
     if not request.slices:
-        return _Proof(head=request.staged, slices=kept, totals={}, verdicts=())
-    judged = declared(planned, found, seen_by(run, context), context)
+        return _Proof(head=request.staged, slices=kept, totals={}, verdicts=tuple(as_expected))
+    looks = profiled(found, context)
+    judged = (*declared(planned, found, seen_by(run, context), looks, context), *as_expected)
     return _Proof(
         head=request.staged,
         slices=(*_proven_slices(request, staged, production), *kept),
         totals=_pairs(production.totals, staged.totals),
+        profiles=tuple(entries_of(planned.name, looks)),
         verdicts=(*judged, *_always_on(run, planned, request, (staged, production), context)),
     )
 
@@ -111,9 +121,9 @@ def _kept(run: Run, planned: PlannedModel, context: Context) -> Iterator[ProvenS
         )
 
 
-def declared(planned: PlannedModel, found: Measured, sees: Sees, context: Context) -> list[Verdict]:
+def declared(planned: PlannedModel, found: Measured, sees: Sees, profiles: Profiled, context: Context) -> list[Verdict]:
     """The verdicts of the model's gates on what is measured, staged and in production."""
-    request, staged, production = found.request, found.staged, found.production
+    request, staged = found.request, found.staged
     gates = request.model.gates
     duplicates = {
         gate.name: context.warehouse.duplicates(request, gate, staged.rows)
@@ -123,21 +133,27 @@ def declared(planned: PlannedModel, found: Measured, sees: Sees, context: Contex
     evidence = Evidence(
         model=request.model.name,
         staged=staged,
-        production=production,
+        production=found.production,
         duplicates=duplicates,
         published=_published_rows(request.model, context),
         open=frozenset(planned.open),
         looks=looks_of(request, staged, sees, context),
+        profiled=profiles,
     )
     return [judge(gate, evidence) for gate in gates]
 
 
 def _published_rows(model: Model, context: Context) -> dict[int, int]:
     """The rows of every published slice, where a gate compares with them."""
-    if not any(isinstance(gate, Rows) and gate.history is not None for gate in model.gates):
+    if not any(map(_compares_with_earlier, model.gates)):
         return {}
     held = context.ledger.published_slices(model.name)
     return {slice.ordinal: held[slice.label].rows for slice in SliceSet.labelled(model.grain, held)}
+
+
+def _compares_with_earlier(gate: Gate) -> bool:
+    by_rows = isinstance(gate, Rows) and gate.history is not None
+    return by_rows or (isinstance(gate, Profile) and gate.bounds.outliers is not None)
 
 
 def _always_on(

@@ -10,6 +10,7 @@ from typing import Any
 
 from retcon.core.certificates import TableCertificate
 from retcon.core.chains import RecordedEvent, first_broken_link
+from retcon.core.expectations import EXPECT, Expectation, named
 from retcon.core.gates import Drift, Verdict, relative_change
 from retcon.core.models import Model
 from retcon.core.plans import tag_before
@@ -208,6 +209,14 @@ class RunReport:
             held=sum(len(gates) for gates in body["held"].values()),
             unjudged=body["unjudged"],
         )
+
+    @property
+    def expectations(self) -> tuple[tuple[Expectation, RecordedVerdict | None], ...]:
+        """What the plan expects, each with the verdict on it, where there is one."""
+        verdicts = {(v.verdict.model, v.verdict.gate): v for v in self.verdicts if v.verdict.kind == EXPECT}
+        plan = self.run.plan
+        by_name = ((name, each) for model in plan.models for name, each in named(plan.expect, model.name).items())
+        return tuple((each, verdicts.get((each.model, name))) for name, each in by_name)
 
     @property
     def applied(self) -> tuple[RecordedEvent, ...]:

@@ -12,9 +12,11 @@ from pyspark.sql import SparkSession
 
 from retcon.core.projects import Catalog, Source
 from retcon.errors import Fault
+from retcon.lakehouse.expecting import Expecting
 from retcon.lakehouse.gate_reads import GateReads
 from retcon.lakehouse.measuring import Measuring
 from retcon.lakehouse.moving import Moving
+from retcon.lakehouse.profiling import Profiling
 from retcon.lakehouse.publishing import Publishing
 from retcon.lakehouse.python_models import ProjectCode
 from retcon.lakehouse.row_diffs import RowDiffs
@@ -65,6 +67,8 @@ class SparkWarehouse:
         self.source_metrics = _told(gates.source_metrics)
         self.require_expectations = expectations.require_expectations
         self.unmet = _told(expectations.unmet)
+        self.expected = _told(Expecting(reads).expected)
+        self.profile = _told(Profiling(reads).profile)
         self.carry_over = _told(publishing.carry_over)
         self.prepare_publish = _told(publishing.prepare_publish)
         self.prepare_rollback = _told(publishing.prepare_rollback)

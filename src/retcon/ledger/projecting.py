@@ -46,7 +46,7 @@ from retcon.core.runs import (
 from retcon.errors import Refused
 from retcon.ledger import chain, exceptions, reading, watermarks
 from retcon.ledger.chain import Link
-from retcon.ledger.schema import CONSUMPTION, RUNS, SLICES, VERDICTS, WAVES
+from retcon.ledger.schema import CONSUMPTION, PROFILES, RUNS, SLICES, VERDICTS, WAVES
 from retcon.ledger.steps import overridden_by, proof_lapses, run_after
 
 BACKFILL, LOAD, REBUILT = "backfill", "load", "rebuilt"
@@ -126,6 +126,9 @@ def _project(connection: Connection, run: str, event: Event) -> None:
             for model, labels in event.same.items():
                 same = [{"of_model": model, "of_slice": label, "state": SliceState.SAME} for label in labels]
                 _update_slices(connection, run, same)
+        case ApplyBegan():
+            if event.expect is not None:
+                _project_expectation(connection, run, event.expect)
         case RolledBack():
             _lapse(connection, run)
         case Rebuilt():
@@ -133,7 +136,6 @@ def _project(connection: Connection, run: str, event: Event) -> None:
                 _lapse(connection, run)
         case (
             RunOpened()
-            | ApplyBegan()
             | TablesOpened()
             | StagingDone()
             | ProvingBegan()
@@ -304,6 +306,19 @@ def _project_judgement(connection: Connection, run: str, event: Judged) -> None:
         ],
     )
     _replace_verdicts(connection, run, event.verdicts)
+    connection.execute(delete(PROFILES).where(PROFILES.c.run_id == run))
+    kept = (
+        {
+            "run_id": run,
+            "model": each["model"],
+            "slice": each["slice"] or "",
+            "column_name": each["column"],
+            "side": each["side"],
+            "profile": each,
+        }
+        for each in event.profiles
+    )
+    _insert_all(connection, PROFILES, kept)
 
 
 def _project_consumption(connection: Connection, run: str, event: Published) -> None:
@@ -323,6 +338,11 @@ def _project_consumption(connection: Connection, run: str, event: Published) -> 
             for consumed in event.consumed
         ),
     )
+
+
+def _project_expectation(connection: Connection, run: str, expect: Sequence[Mapping[str, Any]]) -> None:
+    plan = connection.scalar(select(RUNS.c.plan).where(RUNS.c.id == run))
+    connection.execute(update(RUNS).where(RUNS.c.id == run).values(plan={**(plan or {}), "expect": list(expect)}))
 
 
 def _lapse(connection: Connection, run: str) -> None:
@@ -371,6 +391,7 @@ def _project_override(connection: Connection, run: str, event: GateOverridden) -
 
 
 def _drop_proof(connection: Connection, run: str) -> None:
+    connection.execute(delete(PROFILES).where(PROFILES.c.run_id == run))
     # What was judged of the inputs stays: they are pinned, or looked at again.
     connection.execute(delete(VERDICTS).where(VERDICTS.c.run_id == run, VERDICTS.c.kind != VALID))
     connection.execute(

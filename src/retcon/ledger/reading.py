@@ -11,6 +11,7 @@ from retcon.core.adoption import Adoption
 from retcon.core.chains import RecordedEvent
 from retcon.core.gates import Finding, Verdict
 from retcon.core.plans import codes_in, from_document
+from retcon.core.profiles import ColumnProfile, ProfileEntry, Side, entry_from
 from retcon.core.runs import (
     Consumed,
     Event,
@@ -29,7 +30,7 @@ from retcon.core.runs import (
     WaveState,
 )
 from retcon.core.slices import SliceSet, cut_of
-from retcon.ledger.schema import ADOPTIONS, CONSUMPTION, EVENTS, RUNS, SLICES, VERDICTS, WAVES
+from retcon.ledger.schema import ADOPTIONS, CONSUMPTION, EVENTS, PROFILES, RUNS, SLICES, VERDICTS, WAVES
 
 _UNWRITTEN = SliceState.SAME, SliceState.LAPSED
 """States of slices that a publish left alone."""
@@ -134,6 +135,26 @@ def verdicts(connection: Connection, run_id: str) -> list[RecordedVerdict]:
         )
         for row in connection.execute(query)
     ]
+
+
+def profiles(connection: Connection, run_id: str) -> list[ProfileEntry]:
+    """The profiles that a run's proof left, as far as they are of all its slices together."""
+    query = select(PROFILES).where(PROFILES.c.run_id == run_id, PROFILES.c.slice == "")
+    found = connection.execute(query.order_by(PROFILES.c.model, PROFILES.c.column_name, PROFILES.c.side))
+    return [entry_from(row.profile) for row in found]
+
+
+def slice_profiles(connection: Connection, model: str) -> dict[str, dict[str, ColumnProfile]]:
+    """Per slice, the profile of each column that the newest publish that stands left of it."""
+    newest = _newest_slices(model).subquery()
+    query = select(PROFILES.c.slice, PROFILES.c.profile).join(
+        newest, (PROFILES.c.run_id == newest.c.run_id) & (PROFILES.c.slice == newest.c.slice)
+    )
+    found: dict[str, dict[str, ColumnProfile]] = {}
+    for row in connection.execute(query.where(PROFILES.c.model == model, PROFILES.c.side == Side.STAGED)):
+        profile = entry_from(row.profile).profile
+        found.setdefault(row.slice, {})[profile.column] = profile
+    return found
 
 
 def events(connection: Connection, run_id: str, kind: type[Event] | None = None) -> list[RecordedEvent]:

@@ -22,7 +22,7 @@ from sqlalchemy import (
 from retcon.errors import Refused
 from retcon.ledger.columns import COUNTER, Document, Moment, Words
 
-REVISIONS = ("0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008", "0009")
+REVISIONS = ("0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008", "0009", "0010")
 """Every revision that this version can bring up to date, oldest first; `migrations/` holds one file for each."""
 
 VERSION_TABLE = "retcon_alembic_version"
@@ -110,6 +110,19 @@ VERDICTS = Table(
     Column("override", Words),
     # 1: what it objects to holds nothing up.
     Column("warns", Integer, nullable=False, server_default="0"),
+)
+
+PROFILES = Table(
+    "retcon_profiles",
+    METADATA,
+    Column("run_id", Words, ForeignKey("retcon_runs.id"), primary_key=True),
+    Column("model", Words, primary_key=True),
+    # Empty: all planned slices together.
+    Column("slice", Words, primary_key=True),
+    Column("column_name", Words, primary_key=True),
+    Column("side", Words, primary_key=True),
+    Column("profile", Document, nullable=False),
+    Index("retcon_profiles_model_slice", "model", "slice"),
 )
 
 EVENTS = Table(

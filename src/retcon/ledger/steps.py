@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import TypeVar, assert_never
 
+from retcon.core.expectations import expectation_from
 from retcon.core.runs import (
     ApplyBegan,
     Cancelled,
@@ -46,6 +47,16 @@ T = TypeVar("T")
 _UNDONE = "unknown: found undone in the tables"
 _WITH_ROWS = frozenset(RunState) - {RunState.PLANNED, RunState.STAGING, RunState.CANCELLED}
 """In which there may be rows to compare."""
+_JUDGED_LATER = (
+    RunState.PLANNED,
+    RunState.STAGING,
+    RunState.STAGED,
+    RunState.PROVING,
+    RunState.PROVEN,
+    RunState.FAILED,
+    RunState.PAUSED,
+)
+"""States in which what is expected of a run may still change."""
 
 
 def run_after(run: Run, event: Event, *, verdicts: Sequence[RecordedVerdict], at: datetime) -> Run:
@@ -61,7 +72,7 @@ def state_after(run: Run, event: Event, verdicts: Sequence[RecordedVerdict]) -> 
         case RunOpened():
             raise ValueError(f"run {run.id} is open already")
         case ApplyBegan():
-            to = run.state
+            to = RunState.PROVING if proof_lapses(run.state, event) else run.state
         case TablesOpened():
             if run.tables:
                 raise Refused(f"run {run.id} has its tables open already", next=f"`retcon show {run.id}`")
@@ -130,6 +141,8 @@ def proof_lapses(state: RunState, event: Event) -> bool:
     """Does what was measured and judged so far, overrides included, no longer hold?"""
     if isinstance(event, WaveStaged | WaveFailed):
         return state is not RunState.STAGING
+    if isinstance(event, ApplyBegan):
+        return event.expect is not None and state in (RunState.PROVEN, RunState.FAILED)
     if isinstance(event, Rebuilt):
         # What was proven may not be what was published in the end.
         return state is not RunState.PUBLISHED
@@ -157,6 +170,9 @@ def _state_after_override(event: GateOverridden, verdicts: Sequence[RecordedVerd
 
 def _with_outcome(run: Run, event: Event, at: datetime) -> Run:
     match event:
+        case ApplyBegan() if event.expect is not None:
+            _require_state(run, "expected to do something else", *_JUDGED_LATER)
+            return replace(run, plan=replace(run.plan, expect=tuple(expectation_from(e) for e in event.expect)))
         case TablesOpened():
             tables = {opened.table: opened for opened in event.tables}
             return replace(run, tables=tables, pins=dict(event.pins), run_ts=event.run_ts)

@@ -21,6 +21,7 @@ from retcon.core.leases import Driver, Lease, StopRequest
 from retcon.core.overlaps import InTheWay, require_nobody_in_the_way
 from retcon.core.plans import Plan
 from retcon.core.pointers import PointerSwap
+from retcon.core.profiles import ColumnProfile, ProfileEntry
 from retcon.core.runs import (
     Consumed,
     Event,
@@ -124,6 +125,14 @@ class SqlLedger:
     def verdicts(self, run_id: str) -> list[RecordedVerdict]:
         """The verdicts on a run that hold for what is staged now."""
         return self._read(lambda connection: reading.verdicts(connection, run_id), otherwise=[])
+
+    def profiles(self, run_id: str) -> list[ProfileEntry]:
+        """What columns looked like when the run was proven, over all its slices together."""
+        return self._read(lambda connection: reading.profiles(connection, run_id), otherwise=[])
+
+    def slice_profiles(self, model: str) -> dict[str, dict[str, ColumnProfile]]:
+        """Per slice of a model, what each column looked like when its newest publish that stands was proven."""
+        return self._read(lambda connection: reading.slice_profiles(connection, model), otherwise={})
 
     def events(self, run_id: str, *, kind: type[Event] | None = None) -> list[RecordedEvent]:
         """The chain of a run; or of it, the events of one kind."""

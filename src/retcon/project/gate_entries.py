@@ -15,6 +15,7 @@ from retcon.core.row_histories import LEAST, RowHistory
 from retcon.core.slices import Cut, Grain, Whole
 from retcon.core.suggestions import did_you_mean
 from retcon.project.gate_shapes import Entry, GateKeys, GateSql, by_column
+from retcon.project.profile_entries import read_profile
 from retcon.project.quantities import share_of, unsigned_share_of
 from retcon.project.shapes import Problems, Shape, Text, Texts, read_shape
 from retcon.project.suite_entries import read_great_expectations
@@ -22,7 +23,6 @@ from retcon.project.table_gate_entries import read_foreign_key, read_no_rows, re
 from retcon.project.value_gate_entries import read_accepted, read_null_rate
 from retcon.project.yaml_text import Place
 
-_LATER = ("profile",)
 _BY_COLUMN = ("null_rate", "accepted")
 
 
@@ -75,10 +75,7 @@ def _split_remedy(value: object) -> str:
 
 
 def _refuse_kind(kind: str, problems: Problems, place: Place) -> None:
-    if kind in _LATER:
-        problems.add(place, f"the gate `{kind}` isn't supported yet", remedy=f"use one of: {', '.join(_READERS)}")
-        return
-    hint = did_you_mean(kind, (*_READERS, *_LATER))
+    hint = did_you_mean(kind, _READERS)
     problems.add(place, f"unknown gate `{kind}`" + (f" — {hint}" if hint else ""))
 
 
@@ -183,5 +180,6 @@ _READERS: dict[str, Callable[[Entry], Gate | None]] = {
     "foreign_key": read_foreign_key,
     "no_rows": read_no_rows,
     "reconcile": read_reconcile,
+    "profile": read_profile,
     "great_expectations": read_great_expectations,
 }

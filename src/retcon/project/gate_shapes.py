@@ -10,6 +10,7 @@ from typing import Annotated, Protocol, TypeVar
 from pydantic import AfterValidator
 
 from retcon.core import gates
+from retcon.core.expectations import EXPECT
 from retcon.core.gates import Metric
 from retcon.core.queries import Query
 from retcon.project import names
@@ -30,6 +31,8 @@ class GateSql(Protocol):
 def _free_name(text: str) -> str:
     if names.label(text) in _ALWAYS_ON:
         raise ValueError("is the name of a gate that is always on")
+    if text == EXPECT or text.startswith(f"{EXPECT}-"):
+        raise ValueError("is the name of what a plan expects")
     return text
 
 

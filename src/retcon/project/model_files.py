@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from retcon.core.gates import Gate, Metric, NotNull, Unique
+from retcon.core.gates import Gate, Metric, NotNull, Profile, Unique
 from retcon.core.models import Input, Model, Reach, Slicing, Strategy, reach_text
 from retcon.core.queries import Batching, Entity, Query
 from retcon.core.schemas import require_slice_type
@@ -397,7 +397,7 @@ def _columns_meant(keys: ModelKeys, gates: Sequence[Gate]) -> Iterator[tuple[Pla
     if len(gates) < len(keys.gates):
         return  # one of them couldn't be read, so their places aren't known
     for position, gate in enumerate(gates):
-        if isinstance(gate, Unique | NotNull | NullRate | Accepted | ForeignKey):
+        if isinstance(gate, Unique | NotNull | NullRate | Accepted | ForeignKey | Profile):
             yield from ((("gates", position), column) for column in gate.columns if column not in keys.key)
 
 

@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import yaml
 
+from retcon.core.expectations import written
 from retcon.core.keys import Keys, keys_from
 from retcon.core.plans import Document, Plan, Request, digest, from_document, request_from, to_document
 from retcon.core.suggestions import did_you_mean
 from retcon.errors import Fault, Refused
+from retcon.project.expectations import read_expectations
 from retcon.project.text_files import read_text, shown_path
-from retcon.project.yaml_text import read_yaml
+from retcon.project.yaml_text import YamlDocument, read_yaml
 
 FOLDER = "backfills"
 _ID = re.compile(r"[a-z0-9_]+")
 _HEADER = """\
 # {command}
-# The reason may be edited; everything else is covered by the digest.
+# reason and expect may be edited; everything else is covered by the digest.
 """
 
 
@@ -33,7 +35,7 @@ def write_plan(plan: Plan, root: Path) -> Path:
     """Write the plan's file, whole or not at all."""
     path = plan_path(root, plan.id)
     text = _HEADER.format(command=" ".join(plan.request.command.split())) + yaml.safe_dump(
-        to_document(plan), sort_keys=False, allow_unicode=True, width=120
+        _file_document(plan), sort_keys=False, allow_unicode=True, width=120
     )
     beside = path.with_suffix(".yaml.new")
     try:
@@ -47,6 +49,11 @@ def write_plan(plan: Plan, root: Path) -> Path:
             next="make the project folder writable for you",
         ) from error
     return path
+
+
+def _file_document(plan: Plan) -> Document:
+    document = to_document(plan)
+    return {**document, "expect": written(plan.expect)} if plan.expect else document
 
 
 def find_plan(name: str, root: Path) -> Path:
@@ -73,17 +80,20 @@ class Asked:
     reason: str
     request: Request
     keys: Keys | None = None
+    expect: object = None
+    """As it is written; whether it fits is told by the plan that is made anew."""
 
 
 def read_asked(path: Path, root: Path) -> Asked:
     """What the plan in this file asked for, whatever became of the rest of it."""
-    document = _document(path, root)
+    _, document = _documents(path, root)
     try:
         return Asked(
             id=str(document["id"]),
             reason=str(document["reason"]),
             request=request_from(document["request"]),
             keys=keys_from(document["keys"]) if "keys" in document else None,
+            expect=document.get("expect"),
         )
     except (KeyError, TypeError):
         shown = shown_path(path, root)
@@ -93,22 +103,29 @@ def read_asked(path: Path, root: Path) -> Asked:
 def read_plan(path: Path, root: Path) -> Plan:
     """The plan in this file; refused if its computed part was changed by hand."""
     shown = shown_path(path, root)
-    document = _document(path, root)
+    text, document = _documents(path, root)
     if document["digest"] != digest(document):
         raise Refused(
-            f"{shown} was changed by hand beyond its reason",
+            f"{shown} was changed by hand beyond its reason and what it expects",
             state="nothing was run",
             next=f"`retcon plan --refresh {shown}` computes it anew",
         )
     reason = document.get("reason")
     if not isinstance(reason, str) or not reason.strip():
         raise Refused(f"{shown} has no reason", next="write why under `reason:`")
-    return from_document(document)
+    plan = from_document({key: value for key, value in document.items() if key != "expect"})
+    return replace(plan, expect=read_expectations(plan, text, shown))
 
 
-def _document(path: Path, root: Path) -> Document:
+def with_expectations(plan: Plan, expect: object, where: str) -> Plan:
+    """A plan that is being made, with what is expected of it, written as in a plan's file."""
+    text = YamlDocument(value={"expect": expect}, lines={})
+    return replace(plan, expect=read_expectations(plan, text, where))
+
+
+def _documents(path: Path, root: Path) -> tuple[YamlDocument, Document]:
     shown = shown_path(path, root)
-    document = read_yaml(read_text(path, root), path=shown).value
-    if not isinstance(document, dict) or "digest" not in document:
+    text = read_yaml(read_text(path, root), path=shown)
+    if not isinstance(text.value, dict) or "digest" not in text.value:
         raise Refused(f"{shown} isn't a plan", next="`retcon plan …` makes one")
-    return document
+    return text, text.value

@@ -58,6 +58,8 @@ def plan_view(plan: Plan, settings: Settings, zone: Zone, file: str | None) -> R
 
 def _header(plan: Plan, zone: Zone) -> Iterator[tuple[str, RenderableType]]:
     yield "why", plan.reason
+    for position, each in enumerate(plan.expect):
+        yield "expected" if position == 0 else "", f"{each.model}: {each.text}"
     if plan.environment is not None:
         yield "environment", f"{plan.environment}, beside production"
     if plan.interval is None:

@@ -34,7 +34,7 @@ from retcon.cli.views.parts import (
 )
 from retcon.cli.views.reproductions import reproduced_text
 from retcon.cli.views.states import state_text
-from retcon.cli.views.verdicts import verdicts_table
+from retcon.cli.views.verdicts import objections_of, sign_of, verdicts_table
 from retcon.core.projects import Consumer
 from retcon.core.runs import (
     RecordedSlice,
@@ -125,6 +125,7 @@ def code_text(report: RunReport) -> Text:
 def _header(report: RunReport, zone: Zone) -> Iterator[tuple[str, RenderableType]]:
     run, plan = report.run, report.run.plan
     yield "why", plan.reason
+    yield from _expected(report)
     if plan.environment is not None:
         yield "environment", f"{plan.environment}, beside production"
     asked = plan.request
@@ -155,6 +156,18 @@ def _header(report: RunReport, zone: Zone) -> Iterator[tuple[str, RenderableType
     yield "command", Text(plan.request.command, style=QUIET)
 
 
+def _expected(report: RunReport) -> Iterator[tuple[str, RenderableType]]:
+    """What the correction was expected to do, beside what it did."""
+    for position, (each, recorded) in enumerate(report.expectations):
+        lines = [Text(f"{each.model}: {each.text}")]
+        if recorded is None:
+            lines.append(Text("not judged yet", style=QUIET))
+        else:
+            lines.append(Text.assemble(sign_of(recorded), f"  {recorded.verdict.summary}"))
+            lines += objections_of(recorded)
+        yield "expected" if position == 0 else "", stack(lines)
+
+
 def _applied(report: RunReport, zone: Zone) -> Iterator[tuple[str, RenderableType]]:
     """The last calls of `apply`: as far as, with what."""
     for position, event in enumerate(report.applied[-_APPLIED:]):
@@ -162,6 +175,7 @@ def _applied(report: RunReport, zone: Zone) -> Iterator[tuple[str, RenderableTyp
         options += [f"override {gate}" for gate in event.body["overrides"]]
         # Runs of before there was this choice say nothing of it.
         options += [] if event.body.get("rebase", True) else ["no rebase"]
+        options += ["expects something else"] if event.body.get("expect") is not None else []
         versions = ", ".join(f"{part} {version}" for part, version in event.body["versions"].items())
         by = f"{event.who}, {zone.named(datetime.fromisoformat(event.at))}, with {versions}"
         yield "applied" if position == 0 else "", stack([Text(", ".join(options)), Text(by, style=QUIET)])

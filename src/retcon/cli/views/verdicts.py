@@ -20,8 +20,8 @@ def verdicts_table(verdicts: Sequence[RecordedVerdict]) -> RenderableType:
     before = ""
     for each in verdicts:
         verdict = each.verdict
-        rows.append((verdict.model if verdict.model != before else "", verdict.gate, _sign(each), verdict.summary))
-        rows += [("", "", "", line) for line in _objections(each)]
+        rows.append((verdict.model if verdict.model != before else "", verdict.gate, sign_of(each), verdict.summary))
+        rows += [("", "", "", line) for line in objections_of(each)]
         before = verdict.model
     return table(heads, rows)
 
@@ -32,7 +32,7 @@ def warnings_section(verdicts: Sequence[RecordedVerdict]) -> RenderableType | No
     return section("Warnings", verdicts_table(warned)) if warned else None
 
 
-def _sign(each: RecordedVerdict) -> Text:
+def sign_of(each: RecordedVerdict) -> Text:
     if each.verdict.is_warning:
         return Text("! warns", style=WARN)
     if each.verdict.passed:
@@ -40,7 +40,7 @@ def _sign(each: RecordedVerdict) -> Text:
     return Text("✗ failed", style=BAD) if each.override is None else Text("⊘ overridden", style=WARN)
 
 
-def _objections(each: RecordedVerdict) -> Iterator[Text]:
+def objections_of(each: RecordedVerdict) -> Iterator[Text]:
     if each.override is not None:
         yield Text(f"answered for: {each.override}", style=WARN)
     findings = each.verdict.findings
