@@ -1,6 +1,8 @@
 """retcon against a hand-written Spark job: the same 90 days × 100,000 orders into the same two tables, in one run.
 
-The reference runs before, between and after what is compared, because the JIT goes on warming up: means count.
+The reference runs before, between and after what is compared, because the JIT goes on warming up: means count. Then the
+steps of a backfill apart: staging, proving with production's side from the ledger and read, publishing, rolling back;
+and a backfill of the 12 days that really changed.
 """
 
 from __future__ import annotations
@@ -11,14 +13,17 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, timedelta
+from functools import partial
 from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from retcon.core.runs import Run
 from retcon.flow.apply import Until, apply, open_run
 from retcon.flow.plan import Ask
+from retcon.flow.rollback import roll_back
 from retcon.wiring import Workspace, new_suffix
 
 HAND_WRITTEN = "hand-written"
@@ -134,17 +139,33 @@ class Bench:
         self.workspace = Workspace(root, who="bench")
         self.last = FIRST + timedelta(days=days - 1)
 
-    def backfill(self, wave: int | None, until: Until = Until.PUBLISHED) -> str:
+    def backfill(self, wave: int | None) -> Run:
+        return self.go_on(self.opened(wave), Until.PUBLISHED)
+
+    def opened(self, wave: int | None = None) -> Run:
         w = self.workspace
-        plan = w.planner.plan(
-            Ask(
-                select=("+mart.fct_revenue",), reason="benchmark", command="-", by="bench", now=w.clock(),
-                suffix=new_suffix(), start=FIRST, end=self.last, wave=wave,
-            )
+        return open_run(w.planner.plan(self._ask(wave)), w.project, w.ledger, w.tables, w.clock, w.who)
+
+    def go_on(self, run: Run, until: Until) -> Run:
+        return apply(run, self.workspace.context(lambda _: None), until=until)
+
+    def backfill_changed(self) -> Run:
+        """`plan --changed` and `apply`."""
+        w = self.workspace
+        ask = self._ask(None)
+        stale = w.finder.stale(w.project.graph.select(()), ask.now)
+        found = {each.model: each.slices for each in stale if each.slices}
+        plan = w.planner.plan(replace(ask, start=None, end=None, changed=True, found=found))
+        return self.go_on(open_run(plan, w.project, w.ledger, w.tables, w.clock, w.who), Until.PUBLISHED)
+
+    def roll_back(self, run: Run) -> None:
+        roll_back(run, "benchmark", self.workspace.context(lambda _: None))
+
+    def _ask(self, wave: int | None) -> Ask:
+        return Ask(
+            select=("+mart.fct_revenue",), reason="benchmark", command="-", by="bench", now=self.workspace.clock(),
+            suffix=new_suffix(), start=FIRST, end=self.last, wave=wave,
         )  # fmt: skip
-        run = open_run(plan, w.project, w.ledger, w.tables, w.clock, w.who)
-        apply(run, w.context(lambda _: None), until=until)
-        return plan.id
 
 
 def main() -> None:
@@ -177,6 +198,63 @@ def main() -> None:
             row(HAND_WRITTEN, lambda: hand_written(spark))
         require_same(spark)
         report(runs)
+        steps(bench, spark, given.rounds)
+        some_changed(bench, spark, given.days)
+
+
+MODELS = "mart.fct_orders_usd", "mart.fct_revenue"
+
+
+def steps(bench: Bench, spark: SparkSession, rounds: int) -> None:
+    """The steps of a backfill, each by itself; production's measures as the ledger has them, and read."""
+    costs: dict[str, list[Cost]] = {}
+
+    def step(name: str, work: Callable[[], Run]) -> Run:
+        done: list[Run] = []
+        costs.setdefault(name, []).append(measured(spark, lambda: done.append(work())))
+        return done[0]
+
+    for number in range(2 * rounds):
+        is_read = number % 2 == 1
+        if is_read:
+            for model in MODELS:  # somebody else wrote there: what the ledger has isn't true any more
+                spark.sql(f"INSERT OVERWRITE {model} SELECT * FROM {model}")
+        run = bench.opened()
+        run = step("stage", partial(bench.go_on, run, Until.STAGED))
+        proving = "prove, production read" if is_read else "prove, production from the ledger"
+        run = step(proving, partial(bench.go_on, run, Until.PROVEN))
+        run = step("publish", partial(bench.go_on, run, Until.PUBLISHED))
+        if is_read:
+            costs.setdefault("roll back", []).append(measured(spark, partial(bench.roll_back, run)))
+    staging = mean_of(costs["stage"])
+    print("\n| step | CPU s | against staging | s |\n|---|---|---|---|")
+    for name, each in costs.items():
+        cpu, wall = mean_of(each), sum(cost.wall for cost in each) / len(each)
+        print(f"| {name} | {cpu:.2f} | {cpu / staging:.2f} | {wall:.2f} |")
+
+
+def some_changed(bench: Bench, spark: SparkSession, days: int) -> None:
+    """12 of the days have other orders now: what differs is found and computed, against everything by hand."""
+    bench.backfill(None)  # what was rolled back
+    costs: dict[str, list[Cost]] = {HAND_WRITTEN: [], "12 days: plan --changed, apply": []}
+    costs[HAND_WRITTEN].append(measured(spark, lambda: hand_written(spark)))
+    changed = [FIRST + timedelta(days=number * days // 12) for number in range(12)]
+    listed = ", ".join(f"DATE '{day}'" for day in changed)
+    for _ in range(2):
+        spark.sql(
+            f"UPDATE raw.orders SET amount = amount + 1 WHERE order_date IN ({listed}) "
+            "AND pmod(xxhash64(order_id), 1000) = 0"
+        )
+        costs["12 days: plan --changed, apply"].append(measured(spark, bench.backfill_changed))
+    costs[HAND_WRITTEN].append(measured(spark, lambda: hand_written(spark)))
+    require_same(spark)
+    print("\n| how | CPU s | CPU ratio |\n|---|---|---|")
+    for name, each in costs.items():
+        print(f"| {name} | {mean_of(each):.1f} | {mean_of(each) / mean_of(costs[HAND_WRITTEN]):.2f} |")
+
+
+def mean_of(costs: list[Cost]) -> float:
+    return sum(cost.cpu for cost in costs) / len(costs)
 
 
 def require_same(spark: SparkSession) -> None:

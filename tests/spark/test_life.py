@@ -1,6 +1,6 @@
 """Anything, in any order: runs, loads, deletes, maintenance and crashes, with every promise looked at after each step.
 
-`RETCON_EXAMPLES` says how many lives are drawn (10), `RETCON_STEPS` how long each is (15), `RETCON_SEED` which (1). A
+`RETCON_EXAMPLES` says how many lives are drawn (5), `RETCON_STEPS` how long each is (15), `RETCON_SEED` which (1). A
 failure prints its steps and what came of each; with `RETCON_SHRINK` fewer of them are looked for.
 """
 
@@ -22,7 +22,7 @@ from tests.shops import Shop
 
 pytestmark = pytest.mark.spark
 
-EXAMPLES = int(os.environ.get("RETCON_EXAMPLES", "10"))
+EXAMPLES = int(os.environ.get("RETCON_EXAMPLES", "5"))
 STEPS = int(os.environ.get("RETCON_STEPS", "15"))
 SEED = int(os.environ.get("RETCON_SEED", "1"))
 WHAT = (
