@@ -203,7 +203,9 @@ def test_options_that_mean_nothing_together_are_refused_before_anything_starts(
     for words, said in (
         (("diff", run, "--limit", "3"), "--rows wasn't given"),
         (("diff", run, "--out", "x.csv"), "--rows wasn't given"),
-        (("diff", run, "--rows", "--why"), "two questions"),
+        (("diff", run, "--rows", "--why"), "different questions"),
+            (("diff", run, "--profile", "--rows"), "different questions"),
+            (("diff", run, "--profile", "--all"), "about columns"),
         (("diff", run, "--slices", "2"), "--why"),
         (("diff", run, "--rows", "--force"), "none was named"),
         (("diff", run, "--rows", "--tolerance", "2"), "not a share"),
