@@ -85,8 +85,9 @@ def test_other_values_are_counted_by_column_and_shown_only_where_they_are_handed
         ("2026-01-03", "1,200 rows with another code"),
     ]
     assert verdict.summary == "currency, code: 1,203 rows with another value than those listed"
-    shown = verdict_of(gate, staged, Looks(examples={"accepted": ("currency=GBP (2 rows)",)}))
-    assert [f.text for f in shown.findings[2:]] == ["e.g. currency=GBP (2 rows)"]
+    shown = verdict_of(gate, staged, Looks(examples={"accepted": ("currency=GBP (2 rows)", "code=7 (1 rows)")}))
+    assert shown.findings[0].text == "e.g. currency=GBP (2 rows); code=7 (1 rows)"
+    assert shown.findings[1:] == verdict.findings
 
 
 def test_true_and_one_are_listed_apart_and_what_gates_share_is_counted_once() -> None:
@@ -119,9 +120,9 @@ def test_true_and_one_are_listed_apart_and_what_gates_share_is_counted_once() ->
 def test_rows_of_no_planned_slice_come_first_and_the_snapshot_is_told(gate: Gate, text: str, summary: str) -> None:
     found = Counted(rows={slice_of(1): 1, None: 3}, seen=("raw.t at snapshot 7",), examples=("a=1 (4 rows)",))
     verdict = verdict_of(gate, looks=Looks(counted={"g": found}))
-    assert [f.slice for f in verdict.findings] == [None, "2026-01-02", None]
-    assert verdict.findings[0].text == text
-    assert verdict.findings[2].text == "e.g. a=1 (4 rows)"
+    assert [f.slice for f in verdict.findings] == [None, None, "2026-01-02"]
+    assert verdict.findings[0].text == "e.g. a=1 (4 rows)"
+    assert verdict.findings[1].text == text
     assert verdict.summary == summary
     nothing = verdict_of(gate, looks=Looks(counted={"g": Counted(examples=("a=1",))}))
     assert nothing.passed

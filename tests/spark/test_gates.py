@@ -169,12 +169,14 @@ def test_a_model_is_looked_at_as_it_is_staged_and_examples_are_shown_with_leave(
     found = {
         v.verdict.gate: v.verdict for v in shop.workspace.ledger.verdicts(plan.id) if v.verdict.model == "mart.beside"
     }
-    assert [f.text for f in found["accepted"].findings][-1] == "e.g. currency=EUR  (2 rows)"
+    assert found["accepted"].findings[0].text == "e.g. currency=EUR  (2 rows)"
     assert [(f.slice, f.text) for f in found["foreign_key"].findings] == [
+        (
+            None,
+            "e.g. order_date=2026-01-01, currency=EUR  (1 rows); order_date=2026-01-02, currency=EUR  (1 rows)",
+        ),
         ("2026-01-01", "1 rows whose order_date, currency isn't in mart.revenue"),
         ("2026-01-02", "1 rows whose order_date, currency isn't in mart.revenue"),
-        (None, "e.g. order_date=2026-01-01, currency=EUR  (1 rows)"),
-        (None, "e.g. order_date=2026-01-02, currency=EUR  (1 rows)"),
     ]
     # Published never, and found on the branch: nothing else was there to be recorded.
     assert found["foreign_key"].summary == "order_date, currency in mart.revenue: 2 rows without a match"

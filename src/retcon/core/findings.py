@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
@@ -15,9 +15,10 @@ class Finding:
     text: str
 
 
-def with_examples(findings: list[Finding], examples: Iterable[str]) -> list[Finding]:
-    """The findings, followed by a few of the values that they are about, where these may be shown."""
-    return [*findings, *(Finding(slice=None, text=f"e.g. {example}") for example in examples)] if findings else []
+def with_examples(findings: list[Finding], examples: Sequence[str]) -> list[Finding]:
+    """The findings, after a few of the values that they are about: only the first findings are shown at once."""
+    told = [Finding(slice=None, text=f"e.g. {'; '.join(examples)}")] if findings and examples else []
+    return [*told, *findings]
 
 
 def percent(value: Decimal, *, signed: bool = True) -> str:
