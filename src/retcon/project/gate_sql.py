@@ -13,7 +13,6 @@ from retcon.core.queries import Query
 from retcon.project.lints import hidden_names, variations
 from retcon.project.shapes import Objection
 from retcon.project.sql.columns import nothing_known, output_names
-from retcon.project.sql.functions import is_aggregate
 from retcon.project.sql.references import read_any_references
 from retcon.project.sql.statements import SqlProblem, Statement, read_statement
 
@@ -35,26 +34,6 @@ def read_gate_query(text: str) -> Query:
         references=tuple(reading.reference for reading in readings.found),
         columns=output_names(statement.tree, nothing_known),
     )
-
-
-def read_condition(text: str) -> str:
-    """One condition on the columns of a row, such as `status <> 'test'`."""
-    stripped = text.strip()
-    statement = read_statement(f"SELECT 1 WHERE {stripped}")
-    if isinstance(statement, SqlProblem):
-        raise Objection(f"can't be read: {statement.message}")
-    tree = statement.tree
-    where = tree.args.get("where")
-    is_bare = {key for key, value in tree.args.items() if value} == {"expressions", "where"}
-    if not is_bare or where is None or statement.text != f"SELECT 1 WHERE {stripped}":
-        raise Objection("must be one condition, such as `status <> 'test'`")
-    if any(token.comments for token in statement.tokens):
-        raise Objection("holds a comment, which would hide the SQL that follows it")
-    if where.find(exp.Query, exp.Window, exp.Placeholder) or any(is_aggregate(node) for node in where.walk()):
-        raise Objection("is about one row: it can't hold a subquery, an aggregate, a window or a parameter")
-    for problem in (*hidden_names(statement), *_varying(statement)):
-        raise Objection(f"can't be judged: {problem.message}")
-    return stripped
 
 
 def _varying(statement: Statement) -> Iterator[SqlProblem]:

@@ -11,9 +11,9 @@ from retcon.core.models import Input, Slicing
 from retcon.core.queries import Batching, Entity, Query
 from retcon.core.slices import Buckets
 from retcon.core.suggestions import did_you_mean
-from retcon.project.gate_sql import read_condition, read_gate_query
+from retcon.project.gate_sql import read_gate_query
 from retcon.project.lints import hidden_names, output_problems, parameter_problems, variations
-from retcon.project.metrics import read_metric
+from retcon.project.metrics import read_condition, read_metric
 from retcon.project.sql.batching import judge_batching, judge_entity
 from retcon.project.sql.columns import KnownColumns, nothing_known, output_name, output_names, source_alias, sources
 from retcon.project.sql.functions import function_name
