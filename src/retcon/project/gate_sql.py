@@ -1,4 +1,4 @@
-"""SQL of gates beside metrics: queries that must find nothing, and conditions on rows.
+"""SQL of gates beside metrics and conditions: queries that must find nothing.
 
 Errors read on from the key's name.
 """
