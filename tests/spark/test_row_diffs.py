@@ -360,7 +360,9 @@ def test_rows_of_a_run_are_compared_before_and_after_its_publish_and_after_its_r
     written = pq.read_table(table)
     assert written.num_rows == published["written"] == 37
     assert written.column_names[:5] == ["slice", "kind", "times", "order_date", "order_id"]
-    shop.rollback(shop.workspace.ledger.runs()[0])
+    published_run = shop.workspace.ledger.run(plan.id)
+    assert published_run is not None
+    shop.rollback(published_run)
     (undone,) = retcon(*asked)["models"]
     assert undone == staged
 

@@ -139,7 +139,7 @@ def state_after(run: Run, event: Event, verdicts: Sequence[RecordedVerdict]) -> 
 
 def proof_lapses(state: RunState, event: Event) -> bool:
     """Does what was measured and judged so far, overrides included, no longer hold?"""
-    if isinstance(event, WaveStaged | WaveFailed):
+    if isinstance(event, WaveStaged | WaveFailed | SlicesKept):
         return state is not RunState.STAGING
     if isinstance(event, ApplyBegan):
         return event.expect is not None and state in (RunState.PROVEN, RunState.FAILED)
