@@ -11,6 +11,7 @@ from pyiceberg.table.snapshots import Snapshot
 
 from retcon.core.certificates import Apart, CertifyRequest, Compared
 from retcon.core.tables import TableFile
+from retcon.lakehouse.manifest_entries import live_entries
 from retcon.lakehouse.snapshots import is_root
 from retcon.lakehouse.spans import Spans
 
@@ -83,7 +84,7 @@ class _Manifests:
         """The live files. Their version is their sequence number: it says which deletes apply to them."""
         path = manifest.manifest_path
         if path not in self._files:
-            entries = manifest.fetch_manifest_entry(self._table.io, discard_deleted=True)
+            entries = live_entries(manifest, self._table.io)
             self._files[path] = [
                 replace(self._spans.file(entry.data_file), version=str(entry.sequence_number or 0)) for entry in entries
             ]

@@ -14,6 +14,7 @@ from retcon.core.runs import StagedSlice
 from retcon.core.slices import Cut, SliceSet
 from retcon.core.tables import Changed, TableFile
 from retcon.errors import Fault
+from retcon.lakehouse.manifest_entries import entries_of
 from retcon.lakehouse.spans import Spans
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -40,7 +41,7 @@ def own_entries(table: Table, snapshot: Snapshot) -> Iterator[ManifestEntry]:
     for manifest in snapshot.manifests(table.io):
         if manifest.added_snapshot_id != snapshot.snapshot_id:
             continue
-        for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=False):
+        for entry in entries_of(manifest, table.io):
             if entry.snapshot_id == snapshot.snapshot_id and entry.status != ManifestEntryStatus.EXISTING:
                 yield entry
 

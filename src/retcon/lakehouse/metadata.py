@@ -10,7 +10,7 @@ from typing import Any
 
 from pyiceberg.catalog import Catalog as IcebergCatalog
 from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError, RESTError
-from pyiceberg.manifest import DataFile, ManifestEntryStatus, ManifestFile
+from pyiceberg.manifest import DataFile, ManifestFile
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
@@ -65,6 +65,7 @@ from retcon.lakehouse.histories import (
     staged_slices,
 )
 from retcon.lakehouse.manifest_cache import Looked, ManifestCache
+from retcon.lakehouse.manifest_entries import live_entries
 from retcon.lakehouse.snapshots import drop_refs, landing_of, marks_of, refs_of
 from retcon.lakehouse.spans import Spans
 
@@ -452,8 +453,7 @@ def _namespaces(catalog: IcebergCatalog, within: Identifier = ()) -> Iterator[Id
 
 def _held(manifest: ManifestFile, table: Table) -> list[DataFile]:
     """The files that a manifest lists and doesn't take back."""
-    entries = manifest.fetch_manifest_entry(table.io, discard_deleted=True)
-    return [entry.data_file for entry in entries if entry.status != ManifestEntryStatus.DELETED]
+    return [entry.data_file for entry in live_entries(manifest, table.io)]
 
 
 def _slices_of(grain: Cut, files: Iterable[TableFile]) -> SliceSet:
