@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +12,11 @@ from pyiceberg.manifest import ManifestEntryStatus, ManifestFile
 from retcon.lakehouse import manifest_entries
 from retcon.lakehouse.manifest_entries import entries_of, live_entries
 from tests.lakehouse.lakes import Lake, days
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    return Lake(tmp_path)
 
 
 @pytest.fixture
