@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +11,11 @@ import pytest
 
 from retcon.core.certificates import TableCertificate
 from retcon.core.gates import Unique
-from retcon.core.jobs import MeasureRequest
+from retcon.core.jobs import MeasureRequest, Read
 from retcon.core.measures import SliceMeasure, TableMeasures
 from retcon.core.runs import CheckedAfter, GateOverridden, ProvingBegan, PublishBegan, Run, StagingDone
 from retcon.core.slices import Slice
+from retcon.core.table_gates import Counted, ForeignKey
 from retcon.flow.check_production import check_production
 from retcon.flow.context import Context
 from retcon.processes import is_gone, this_process
@@ -40,6 +43,10 @@ class Spark:
         self.asked.append(f"duplicates {gate.name} at {request.staged}")
         return {next(iter(request.slices)): self._twice} if self._twice else {}
 
+    def orphans(self, request: MeasureRequest, _: ForeignKey, to: Read) -> Counted:
+        self.asked.append(f"orphans of {to.table} at {to.snapshot_id}")
+        return Counted(rows={next(iter(request.slices)): 1})
+
 
 @pytest.fixture
 def workshop(tmp_path: Path) -> Workshop:
@@ -49,13 +56,20 @@ def workshop(tmp_path: Path) -> Workshop:
     return workshop
 
 
-def a_run(workshop: Workshop, *, failed: str = "") -> Run:
+def a_run(
+    workshop: Workshop,
+    *,
+    failed: str = "",
+    declared: tuple[str, ...] = DECLARED,
+    pins: Mapping[str, int | None] | None = None,
+) -> Run:
     """Published; a failed gate was answered for."""
     plan = workshop.plan("mart.a", start="2026-01-03", end="2026-01-05", downstream=False)
-    kinds = (*DECLARED, *ALWAYS)
+    kinds = (*declared, *ALWAYS)
     verdicts = [verdict(kind, model="mart.a", kind=kind, failed=kind == failed) for kind in kinds]
     driver = Driver(workshop.ledger, plan, at=workshop.now)
-    driver.tell(tables_opened(plan), *all_staged(plan), StagingDone(), ProvingBegan(), judged(plan, *verdicts))
+    opened = replace(tables_opened(plan), pins=pins or {})
+    driver.tell(opened, *all_staged(plan), StagingDone(), ProvingBegan(), judged(plan, *verdicts))
     if failed:
         driver.tell(GateOverridden(model="mart.a", gate=failed, reason="known"))
     driver.tell(PublishBegan(locations={}))
@@ -120,3 +134,28 @@ def test_of_a_gate_that_is_gone_nobody_knows_how_far_it_looked(workshop: Worksho
     assert list(found.unjudged) == [f"mart.a:{gate}" for gate in DECLARED]
     assert spark.asked == []
     assert check(workshop, run, spark).unjudged == {}
+
+
+def test_what_looks_at_another_table_stands_where_that_was_pinned_and_is_passed_again_where_it_wasnt(
+    workshop: Workshop,
+) -> None:
+    workshop.model("mart.a", keys="gates: [foreign_key: {cols: [n], to: raw.s, on: [x]}]\nkey: [d]")
+    snapshot = workshop.lake.current("raw.s")
+    pinned, spark = a_run(workshop, declared=("foreign_key",), pins={"raw.s": snapshot}), Spark()
+    workshop.lake.append("raw.s", "2026-01-04")  # whatever was written since
+    assert "foreign_key" in check(workshop, pinned, spark).held["mart.a"]
+    assert spark.asked == []
+    # With other files inside, it is passed again beside what was pinned.
+    check(workshop, pinned, spark, is_proven_inside=False, is_proven_whole=False)
+    assert spark.asked[-1] == f"orphans of raw.s at {snapshot}"
+
+
+def test_what_looks_at_a_table_as_it_is_is_passed_again_as_it_is_now(workshop: Workshop) -> None:
+    workshop.model("mart.a", keys="gates: [foreign_key: {cols: [n], to: raw.s, on: [x]}]\nkey: [d]")
+    run, spark = a_run(workshop, declared=("foreign_key",)), Spark()
+    now = workshop.lake.append("raw.s", "2026-01-04")
+    (again,) = check(workshop, run, spark).verdicts
+    assert spark.asked == [f"orphans of raw.s at {now}"], "no rows are measured for it"
+    assert (again.gate, again.passed) == ("foreign_key", False)
+    workshop.model("mart.a", keys="key: [d]")
+    assert list(check(workshop, run, spark).unjudged) == ["mart.a:foreign_key"]

@@ -35,6 +35,7 @@ from retcon.core.models import Model
 from retcon.core.plans import PlannedModel
 from retcon.core.reconciling import Reconcile
 from retcon.core.runs import CheckedAfter, RecordedVerdict, Run
+from retcon.core.suites import GreatExpectations
 from retcon.core.table_gates import ForeignKey, NoRows
 from retcon.flow.context import Context
 from retcon.flow.looks import seen_after
@@ -49,6 +50,8 @@ _OF_THE_WAY = frozenset({VALID, PARITY, SCHEMA, OUTSIDE_SCOPE})
 _OF_SLICES = frozenset({EMPTY, OTHER_KEYS, EXPECT})
 """Not declared by the model, and about the rows of the slices."""
 _OF_OTHER_TABLES = frozenset({ForeignKey.kind, NoRows.kind, Reconcile.kind})
+_BY_LOOKING = Unique | ForeignKey | NoRows | GreatExpectations
+"""Judged by a look of their own, whatever the slices' measures are."""
 _OTHER_FILES = "it was passed on other files than are published, and can't be judged by these"
 
 
@@ -136,7 +139,7 @@ def _judged_again(
         listed=listed_values(gates),
         staged_only=staged_metrics(gates),
     )
-    needs_rows = not all(isinstance(gate, Unique) for gate in gates)
+    needs_rows = not all(isinstance(gate, _BY_LOOKING) for gate in gates)
     new, old = context.warehouse.measure(request) if needs_rows else (TableMeasures(), TableMeasures())
     found = Measured(request=request, staged=new, production=old)
     return declared(planned, found, seen_after(run, context), profiled(found, context), context)
