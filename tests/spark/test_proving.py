@@ -44,19 +44,33 @@ def test_a_drift_beyond_its_bound_stops_the_run_and_an_override_is_on_record(sho
     assert overrides == {"mart.orders_usd": "prices doubled", "mart.revenue": "prices doubled there too"}
 
 
-@pytest.mark.parametrize("many", [0, 1_000_000], ids=["grouped by slice", "shuffled"])
+@pytest.mark.parametrize("key", ["order_id", "customer, amount_usd, order_id"])
+@pytest.mark.parametrize(
+    ("few", "many", "bits"),
+    [(1_000_000, 1_000_000, 20), (0, 1_000_000, 20), (0, 0, 20), (0, 0, 10)],
+    ids=["counted along", "shuffled", "grouped by slice", "grouped by slice in a map that is too small"],
+)
 def test_duplicates_and_null_keys_are_counted_and_refused(
-    shop: Shop, monkeypatch: pytest.MonkeyPatch, many: int
+    shop: Shop, monkeypatch: pytest.MonkeyPatch, few: int, many: int, bits: int, key: str
 ) -> None:
+    monkeypatch.setattr("retcon.flow.measure._FEW_ROWS", few)
     monkeypatch.setattr("retcon.lakehouse.measuring._MANY_ROWS", many)
+    monkeypatch.setattr("retcon.lakehouse.measuring.bits_for", lambda _: bits)
     shop.open_doors()
-    shop.sql("INSERT INTO raw.orders SELECT * FROM raw.orders WHERE order_id IN (1, 9)")
+    shop.edit("mart.orders_usd", "key: [order_date, order_id]", f"key: [order_date, {key}]")
+    if not few:  # the maps are in the code that Spark makes
+        shop.workspace.spark.conf.set("spark.sql.codegen.wholeStage", "true")
+        shop.workspace.spark.conf.set("spark.sql.codegen.factoryMode", "FALLBACK")
+    shop.sql(
+        "INSERT INTO raw.orders SELECT 1000 + id, DATE '2026-01-02', 'USD', concat('d', id % 3), 7 FROM range(3000)"
+    )
+    shop.sql("INSERT INTO raw.orders SELECT * FROM raw.orders WHERE order_id IN (1, 9, 3500)")
     shop.sql("INSERT INTO raw.orders VALUES (NULL, DATE '2026-01-04', 'USD', 'x', 1)")
     plan = shop.plan("mart.orders_usd")
     with pytest.raises(GatesFailed, match=r"1 gate failed: mart\.orders_usd:unique"):
         shop.apply(plan)
     [verdict] = [v.verdict for v in shop.workspace.ledger.verdicts(plan.id) if not v.verdict.passed]
-    assert {(f.slice, f.text.split()[0]) for f in verdict.findings} == {("2026-01-02", "2"), ("2026-01-04", "1")}
+    assert {(f.slice, f.text.split()[0]) for f in verdict.findings} == {("2026-01-02", "3"), ("2026-01-04", "1")}
 
 
 def test_a_key_without_the_slice_column_is_unique_over_the_whole_table(shop: Shop) -> None:

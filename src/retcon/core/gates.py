@@ -170,6 +170,12 @@ def not_null_columns(gates: Iterable[Gate]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(column for gate in counting for column in gate.columns))
 
 
+def keys_in_slices(gates: Iterable[Gate], by: str | None, model: str) -> tuple[tuple[str, ...], ...]:
+    """The columns that are to be unique, and are if they are so in each slice of this model by this column."""
+    unique = (gate for gate in gates if isinstance(gate, Unique) and not looks_beyond(gate, by, model))
+    return tuple(dict.fromkeys(gate.columns for gate in unique))
+
+
 def listed_values(gates: Iterable[Gate]) -> tuple[Listed, ...]:
     """The values whose absence must be counted."""
     return tuple(dict.fromkeys(each for gate in gates if isinstance(gate, Accepted) for each in gate.listed))

@@ -117,6 +117,8 @@ class MeasureRequest:
     listed: tuple[Listed, ...] = ()
     staged_only: tuple[Metric, ...] = ()
     """Metrics that nothing in production is compared with: for these it isn't read."""
+    unique: tuple[tuple[str, ...], ...] = ()
+    """Columns that are to be a key of the staged rows: what is too many for that is counted along."""
 
     @property
     def staged_read(self) -> Read:

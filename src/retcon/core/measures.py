@@ -57,6 +57,8 @@ class SliceMeasure:
     """Rows with another value than those listed."""
     staged_only: Mapping[str, Decimal | None] = field(default_factory=dict)
     """Metrics that nothing is compared with in production."""
+    surplus: Mapping[tuple[str, ...], int] = field(default_factory=dict)
+    """Rows too many for these columns to be a key, and rows with a NULL in them."""
 
     def value_of(self, metric: str) -> Decimal | None:
         return self.metrics[metric] if metric in self.metrics else self.staged_only.get(metric)

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import Decimal
 
 from retcon.core.expectations import slice_metrics
-from retcon.core.gates import Metric, listed_values, metrics_of, not_null_columns, staged_metrics
+from retcon.core.gates import Metric, keys_in_slices, listed_values, metrics_of, not_null_columns, staged_metrics
 from retcon.core.jobs import MeasureRequest
 from retcon.core.measures import SliceMeasure, TableMeasures
 from retcon.core.models import Model
 from retcon.core.plans import PlannedModel
-from retcon.core.runs import Run, RunTable, SliceState
+from retcon.core.runs import RecordedSlice, Run, RunTable, SliceState
 from retcon.core.schemas import is_comparable
 from retcon.core.slices import Slice, SliceSet
 from retcon.flow.branches import require_own_branch
 from retcon.flow.context import Context
 from retcon.flow.standing import standing_at
+
+_FEW_ROWS = 1_000_000
+"""Up to here, counting distinct keys beside the rest costs less than a job of its own."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,15 +46,20 @@ def measured(run: Run, planned: PlannedModel, context: Context) -> Measured:
 
 def kept_slices(run: Run, planned: PlannedModel, context: Context) -> SliceSet:
     """Slices that weren't computed, since nothing that they read came out otherwise."""
-    recorded = context.ledger.slices(run.id, planned.name)
+    return _kept(planned, context.ledger.slices(run.id, planned.name))
+
+
+def _kept(planned: PlannedModel, recorded: Iterable[RecordedSlice]) -> SliceSet:
     return SliceSet.labelled(planned.slices.grain, (s.slice for s in recorded if s.state is SliceState.SAME))
 
 
 def _request(run: Run, planned: PlannedModel, context: Context) -> MeasureRequest:
     model = context.model(planned)
     table = run.tables[planned.name]
+    recorded = context.ledger.slices(run.id, planned.name)
+    has_few = sum(each.rows or 0 for each in recorded) <= _FEW_ROWS
     metrics = tuple(dict.fromkeys((*metrics_of(model.gates), *slice_metrics(run.plan.expect, model.name))))
-    slices = planned.slices - kept_slices(run, planned, context)
+    slices = planned.slices - _kept(planned, recorded)
     return MeasureRequest(
         model=model,
         table=table.written,
@@ -63,6 +72,7 @@ def _request(run: Run, planned: PlannedModel, context: Context) -> MeasureReques
         known=_known(planned.name, slices, table.base_snapshot, metrics, context),
         listed=listed_values(model.gates),
         staged_only=staged_metrics(model.gates),
+        unique=keys_in_slices(model.gates, model.slicing.by, model.name) if has_few else (),
     )
 
 

@@ -125,11 +125,7 @@ def declared(planned: PlannedModel, found: Measured, sees: Sees, profiles: Profi
     """The verdicts of the model's gates on what is measured, staged and in production."""
     request, staged = found.request, found.staged
     gates = request.model.gates
-    duplicates = {
-        gate.name: context.warehouse.duplicates(request, gate, staged.rows)
-        for gate in gates
-        if isinstance(gate, Unique)
-    }
+    duplicates = {gate.name: _duplicates(gate, request, staged, context) for gate in gates if isinstance(gate, Unique)}
     evidence = Evidence(
         model=request.model.name,
         staged=staged,
@@ -141,6 +137,13 @@ def declared(planned: PlannedModel, found: Measured, sees: Sees, profiles: Profi
         profiled=profiles,
     )
     return [judge(gate, evidence) for gate in gates]
+
+
+def _duplicates(gate: Unique, request: MeasureRequest, staged: TableMeasures, context: Context) -> Mapping[Slice, int]:
+    """Rows too many, by slice: counted with the rest, or by a job of its own."""
+    if gate.columns not in request.unique:
+        return context.warehouse.duplicates(request, gate, staged)
+    return {s: many for s, measure in staged.slices.items() if (many := measure.surplus.get(gate.columns, 0))}
 
 
 def _published_rows(model: Model, context: Context) -> dict[int, int]:
@@ -225,7 +228,7 @@ def _empty(model: Model, planned: PlannedModel, staged: TableMeasures, productio
 def _one_row(request: MeasureRequest, staged: TableMeasures, context: Context) -> Verdict:
     """No key of these slices is anywhere else in the table: it may have come there since the plan was made."""
     gate = Unique(name=ONE_ROW, kind=ONE_ROW, columns=request.model.key)
-    duplicates = {ONE_ROW: context.warehouse.duplicates(request, gate, staged.rows)}
+    duplicates = {ONE_ROW: context.warehouse.duplicates(request, gate, staged)}
     measured = TableMeasures()
     return judge(gate, Evidence(model=request.model.name, staged=measured, production=measured, duplicates=duplicates))
 

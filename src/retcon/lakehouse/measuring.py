@@ -36,7 +36,7 @@ from retcon.lakehouse.gate_values import is_unlisted, number_of
 from retcon.lakehouse.predicates import slice_at, slice_key, slice_predicate
 from retcon.lakehouse.python_models import worker_error
 from retcon.lakehouse.scoped_reads import ScopedReads, fitted, type_of
-from retcon.lakehouse.sessions import first_line, root_cause
+from retcon.lakehouse.sessions import bits_for, first_line, root_cause
 from retcon.lakehouse.staging import computed_by, slices_of, wave_of
 
 _SIDE, _SLICE, _HASH, _WHOLE = "__retcon_side", "__retcon_slice", "__retcon_hash", "__retcon_whole"
@@ -45,18 +45,25 @@ _PLAIN_SUM = re.compile(r"sum\(\s*(\w+)\s*\)", re.IGNORECASE)
 _DIGITS_IN_A_LONG = 18
 _MANY_ROWS = 1_000_000
 """From here on, grouping without a shuffle is worth a task for each slice."""
+_LARGE_SLICE = 10_000_000
+"""Rows that one task may group."""
 
 
 class Measuring:
     """Measures slices of a table, and of a computation that wasn't written anywhere."""
 
-    def __init__(self, reads: ScopedReads, by_partition: Callable[[], ScopedReads]) -> None:
+    def __init__(
+        self, reads: ScopedReads, for_little: Callable[[], ScopedReads], by_partition: Callable[[int], ScopedReads]
+    ) -> None:
+        """`for_little`: for jobs that give little; `by_partition`: for grouping partitions in maps of so many bits."""
         self._reads = reads
+        self._for_little = for_little
         self._by_partition = by_partition
 
     def measure(self, request: MeasureRequest) -> tuple[TableMeasures, TableMeasures]:
         """The measures of the staged slices, and of the same slices in production."""
-        staged_rows = self._reads.frame(_table_read(request, request.staged, request.slices))
+        reads = self._for_little()
+        staged_rows = reads.frame(_table_read(request, request.staged, request.slices))
         fields = _hashed_fields(staged_rows, request.model.volatile)
         shape = shape_of(fields)
         # Production may lack a new column, or have a narrower one: its checksums are of another shape then.
@@ -65,7 +72,7 @@ class Measuring:
         unknown = SliceSet.of(request.slices.grain, (s.ordinal for s in request.slices if s not in known))
         frames = [_side(staged_rows, _STAGED, fields)]
         if request.production is not None and unknown:
-            old_rows = self._reads.frame(_old_read(request, unknown))
+            old_rows = reads.frame(_old_read(request, unknown))
             old_fields = _hashed_fields(old_rows, request.model.volatile)
             old_shape = shape_of(old_fields)
             frames.append(_comparable(_side(old_rows, _PRODUCTION, old_fields), staged_rows))
@@ -143,13 +150,15 @@ class Measuring:
             unsliced=sum(row["rows"] for row in groups if row[_SLICE] is None),
         )
 
-    def duplicates(self, request: MeasureRequest, gate: Unique, rows: int) -> Mapping[Slice, int]:
-        """Rows too many for these columns, and rows with a NULL in them, by slice; `rows` are known to be staged."""
+    def duplicates(self, request: MeasureRequest, gate: Unique, staged: TableMeasures) -> Mapping[Slice, int]:
+        """Rows too many for these columns, and rows with a NULL in them, by slice of what is known to be staged."""
         by = request.model.slicing.by
         keys = [F.col(quoted(column)) for column in gate.columns]
         # Without the slice in it, the key may also stand in a slice that this run doesn't touch: look at all of them.
         is_in_key = by is not None and by.lower() in {column.lower() for column in gate.columns}
-        reads = self._by_partition() if is_in_key and rows >= _MANY_ROWS else self._reads
+        largest = max((measure.rows for measure in staged.slices.values()), default=0)
+        is_by_partition = is_in_key and staged.rows >= _MANY_ROWS and largest <= _LARGE_SLICE
+        reads = self._by_partition(bits_for(largest)) if is_by_partition else self._reads
         frame = reads.frame(_table_read(request, request.staged, request.slices if is_in_key else None))
         slice = _slice_column(frame, request)
         in_scope = F.expr(slice_predicate(by, type_of(frame, by) or "date", request.slices))
@@ -304,6 +313,7 @@ def _aggregated(frame: DataFrame, request: MeasureRequest, scales: list[int | No
             F.count_if(is_unlisted(frame, each, request.model)).alias(f"unlisted_{at}")
             for at, each in enumerate(request.listed)
         ),
+        *(_surplus(columns).alias(f"surplus_{at}") for at, columns in enumerate(request.unique)),
         *(
             _metric(metric.expression, scale).cast("string").alias(f"metric_{at}")
             for at, (metric, scale) in enumerate(zip(_asked(request), scales, strict=True))
@@ -315,6 +325,13 @@ def _aggregated(frame: DataFrame, request: MeasureRequest, scales: list[int | No
     # An average or a count of distinct values over all slices isn't the sum of theirs.
     sets = [[F.col(_SIDE), F.col(_SLICE)], [F.col(_SIDE)]]
     return keyed.groupingSets(sets, _SIDE, _SLICE).agg(*measures, F.grouping(_SLICE).alias(_WHOLE))
+
+
+def _surplus(columns: tuple[str, ...]) -> SparkColumn:
+    """Staged rows that aren't the only one with their key, or have no whole one. NULLs count as no distinct value."""
+    is_staged = F.col(_SIDE) == _STAGED
+    distinct = F.count_distinct(*(F.when(is_staged, F.col(quoted(column))) for column in columns))
+    return F.count_if(is_staged) - distinct
 
 
 def _metric(expression: str, scale: int | None) -> SparkColumn:
@@ -363,6 +380,7 @@ def _collected(rows: list[Row], request: MeasureRequest, scales: list[int | None
             metrics=metrics,
             unlisted={each: row[f"unlisted_{at}"] for at, each in enumerate(request.listed)},
             staged_only={metric.expression: values[metric.expression] for metric in request.staged_only},
+            surplus={columns: row[f"surplus_{at}"] for at, columns in enumerate(request.unique)},
         )
     if not totals and slices:
         totals = {m.expression: _sum(slices, m.expression) for m in request.metrics}

@@ -45,10 +45,10 @@ appender.file.strategy.max = 2
 _BY_PARTITION = {
     "spark.sql.sources.v2.bucketing.enabled": "true",
     "spark.sql.iceberg.planning.preserve-data-grouping": "true",
-    # A task then has as many groups as its partition has keys: more than the 65,536 that Spark's fast map takes.
-    "spark.sql.codegen.aggregate.fastHashMap.capacityBit": "20",
-    "spark.sql.codegen.aggregate.map.twolevel.partialOnly": "false",
 }
+_AS_PLANNED = {"spark.sql.adaptive.enabled": "false"}
+"""What is planned again after each stage costs more than such jobs do."""
+_FEWEST_BITS, _MOST_BITS = 16, 20
 
 
 # Without it, views and other engines' tables in the catalog's database aren't told apart.
@@ -115,8 +115,37 @@ def grouped_session(running: SparkSession, catalog: str) -> SparkSession:
 
     Not for large partitions, each of which is one task then, nor for many small ones where nothing is gained by it.
     """
+    return _like(running, _BY_PARTITION, catalog)
+
+
+def bits_for(groups: int) -> int:
+    """Of the size of a map that takes so many groups, within what a task can afford."""
+    return min(max((groups - 1).bit_length(), _FEWEST_BITS), _MOST_BITS)
+
+
+def counting_session(running: SparkSession, catalog: str, bits: int) -> SparkSession:
+    """One whose tasks read whole partitions and group their rows in a fast map of this size: what it doesn't take goes
+    through a slower one.
+    """
+    fast_map = {
+        "spark.sql.codegen.aggregate.fastHashMap.capacityBit": str(bits),
+        "spark.sql.codegen.aggregate.map.twolevel.partialOnly": "false",
+        "spark.sql.codegen.aggregate.map.vectorized.enable": "true",
+    }
+    return _like(running, _BY_PARTITION | _AS_PLANNED | fast_map, catalog)
+
+
+def measuring_session(running: SparkSession, catalog: str) -> SparkSession:
+    """One for jobs that read much and give little: a row for each slice, or none."""
+    return _like(running, _AS_PLANNED, catalog)
+
+
+def _like(running: SparkSession, changes: Mapping[str, str], catalog: str) -> SparkSession:
+    """A session beside this one with these settings; the same one where it has them."""
+    if all(running.conf.get(key, None) == value for key, value in changes.items()):
+        return running
     conf = {key: value for key, value in running.conf.getAll.items() if key.startswith("spark.sql.")}
-    return _beside(running, conf | _BY_PARTITION, catalog)
+    return _beside(running, {**conf, **changes}, catalog)
 
 
 def _defaults(settings: Settings, jars: str) -> dict[str, str]:
@@ -124,6 +153,8 @@ def _defaults(settings: Settings, jars: str) -> dict[str, str]:
         "spark.driver.extraClassPath": jars,
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
+        # Of Spark's 100 a run of a few models takes most: the next one would have all compiled again.
+        "spark.sql.codegen.cache.maxEntries": "1000",
         "spark.scheduler.mode": "FAIR",
         "spark.sql.session.timeZone": settings.timezone,
         _EXTENSIONS: "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",

@@ -21,7 +21,7 @@ from retcon.lakehouse.publishing import Publishing
 from retcon.lakehouse.python_models import ProjectCode
 from retcon.lakehouse.row_diffs import RowDiffs
 from retcon.lakehouse.scoped_reads import ScopedReads
-from retcon.lakehouse.sessions import grouped_session, root_cause
+from retcon.lakehouse.sessions import counting_session, grouped_session, measuring_session, root_cause
 from retcon.lakehouse.staging import Staging
 from retcon.lakehouse.suites import Expectations
 from retcon.lakehouse.traces import Traces
@@ -41,9 +41,16 @@ class SparkWarehouse:
         catalog = settings.name
         reads = ScopedReads(spark, catalog, code, foreign)
         windows = Windows(reads)
-        by_partition = cache(lambda: ScopedReads(grouped_session(spark, catalog), catalog, code, foreign))
-        staging = Staging(spark, catalog, reads, by_partition)
-        measuring = Measuring(reads, by_partition)
+
+        def beside(session: SparkSession) -> ScopedReads:
+            return reads if session is spark else ScopedReads(session, catalog, code, foreign)
+
+        staging = Staging(spark, catalog, reads, cache(lambda: beside(grouped_session(spark, catalog))))
+        measuring = Measuring(
+            reads,
+            cache(lambda: beside(measuring_session(spark, catalog))),
+            cache(lambda bits: beside(counting_session(spark, catalog, bits))),
+        )
         gates, expectations = GateReads(reads), Expectations(reads)
         publishing = Publishing(spark, staging, by_catalog=settings.is_rest)
         self.output = _told(staging.output)
