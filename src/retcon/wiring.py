@@ -15,23 +15,21 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, cast
 
-from retcon.core.environments import bound
-from retcon.core.gates import Metric
-from retcon.core.jobs import Job, Read
-from retcon.core.measures import SliceMeasure
-from retcon.core.models import Model
-from retcon.core.plans import Plan
-from retcon.core.projects import Project, Source, as_recorded
-from retcon.core.runs import Run
-from retcon.core.slices import Slice, SliceSet
-from retcon.core.updates import SliceRows, Wanted
 from retcon.errors import BadArguments, Problem, Refused
-from retcon.flow.ports import Clock, Watch
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from sqlalchemy import Engine
 
+    from retcon.core.gates import Metric
+    from retcon.core.jobs import Job, Read
+    from retcon.core.measures import SliceMeasure
+    from retcon.core.models import Model
+    from retcon.core.plans import Plan
+    from retcon.core.projects import Project, Source
+    from retcon.core.runs import Run
+    from retcon.core.slices import Slice, SliceSet
+    from retcon.core.updates import SliceRows, Wanted
     from retcon.flow.adopt import Adopter
     from retcon.flow.context import Context
     from retcon.flow.deliver import Deliverer
@@ -44,7 +42,7 @@ if TYPE_CHECKING:
     from retcon.flow.load import Loader
     from retcon.flow.migrate import Migrator
     from retcon.flow.plan import Planner
-    from retcon.flow.ports import GroupCommits, Warehouse
+    from retcon.flow.ports import Clock, GroupCommits, Warehouse, Watch
     from retcon.flow.postmortem import Coroner
     from retcon.flow.schedule import Schedules
     from retcon.flow.tell import Teller
@@ -93,6 +91,7 @@ class Workspace:
 
     @cached_property
     def project(self) -> Project:
+        from retcon.core.environments import bound
         from retcon.project import queries
         from retcon.project.load import load_project
 
@@ -103,9 +102,17 @@ class Workspace:
         """The project without its SQL: which models there are, and the settings."""
         if "project" in self.__dict__:
             return self.project
+        from retcon.core.environments import bound
         from retcon.project.load import load_project
 
         return bound(load_project(self.root, self.environ, None), self.environment)
+
+    @property
+    def env_option(self) -> str:
+        """What another command needs to look at the same environment."""
+        from retcon.core.projects import env_option
+
+        return env_option(self.environment)
 
     def enter(self, environment: str | None, of: str) -> None:
         """Go on in the environment that a plan or run was made for; one that was asked for can't be another."""
@@ -295,6 +302,7 @@ class Workspace:
         them.
         """
         from retcon.core.graphs import Graph
+        from retcon.core.projects import as_recorded
         from retcon.core.runs import ApplyBegan, RunOpened
         from retcon.project.key_files import require_keys
         from retcon.project.python.importing import ProjectCode
