@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from retcon.flow.tell import Teller
     from retcon.flow.watermarks import Watermarks
     from retcon.lakehouse.foreign import SourceTables
+    from retcon.lakehouse.metadata import IcebergMetadata
     from retcon.lakehouse.samples import Samples
     from retcon.ledger.store import SqlLedger
     from retcon.project.key_files import Gathered
@@ -155,10 +156,19 @@ class Workspace:
     @cached_property
     def tables(self) -> SourceTables:
         from retcon.lakehouse.foreign import SourceTables
-        from retcon.lakehouse.metadata import IcebergMetadata
+        from retcon.lakehouse.metadata_files import MetadataFiles
 
         settings = self.outline.settings
-        return SourceTables(IcebergMetadata(settings.catalog), settings.foreign, self._look_at_rows)
+        catalog = settings.catalog
+
+        def pyiceberg() -> IcebergMetadata:
+            from retcon.lakehouse.metadata import IcebergMetadata
+
+            return IcebergMetadata(catalog)
+
+        # The ledger's database is the catalog's own, which knows where metadata files are.
+        tables = pyiceberg() if catalog.is_rest else MetadataFiles(self.ledger.pointer, pyiceberg)
+        return SourceTables(cast("IcebergMetadata", tables), settings.foreign, self._look_at_rows)
 
     def _look_at_rows(self, source: Source, version: int | None, wanted: Wanted) -> tuple[SliceRows, ...]:
         """Starts Spark, for sources that are known by an `updated` column."""

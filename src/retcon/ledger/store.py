@@ -46,7 +46,7 @@ from retcon.ledger.chain import Link
 from retcon.ledger.deliveries import Hooks
 from retcon.ledger.engines import database_file, engine_for, make_file, writing
 from retcon.ledger.faults import fault_of, faults
-from retcon.ledger.pointers import swap_pointers
+from retcon.ledger.pointers import pointer_of, swap_pointers
 from retcon.ledger.projecting import insert_lost_run, insert_run, write_event
 from retcon.ledger.schema import ADOPTIONS, REVISIONS, is_ready, require_known, revision_of
 
@@ -100,6 +100,10 @@ class SqlLedger:
     def exists(self) -> bool:
         """Is there a ledger in the catalog's database?"""
         return self._ask(lambda connection: revision_of(connection) is not None, otherwise=False)
+
+    def pointer(self, table: str) -> str | None:
+        """Where a table's newest metadata file is, of a catalog that lives in the same database."""
+        return self._ask(lambda connection: pointer_of(connection, self._catalog_name, table), otherwise=None)
 
     def run(self, run_id: str) -> Run | None:
         """One run."""
