@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from retcon.lakehouse.samples import Samples
     from retcon.ledger.store import SqlLedger
     from retcon.project.key_files import Gathered
+    from retcon.project.model_files import SqlReader
     from retcon.project.plan_files import Asked
     from retcon.project.python.importing import ProjectCode
 
@@ -93,10 +94,14 @@ class Workspace:
     @cached_property
     def project(self) -> Project:
         from retcon.core.environments import bound
-        from retcon.project import queries
+        from retcon.lakehouse.caches import TextCache
+        from retcon.project.kept_sql import KeptSql
         from retcon.project.load import load_project
 
-        return bound(load_project(self.root, self.environ, queries), self.environment)
+        sql = KeptSql(self.root, TextCache("sql", self.environ), _sql_reader)
+        project = bound(load_project(self.root, self.environ, sql), self.environment)
+        sql.save()
+        return project
 
     @cached_property
     def outline(self) -> Project:
@@ -559,6 +564,13 @@ def _migrate(engine: Engine) -> None:
     from retcon.ledger.migrate import migrate
 
     migrate(engine)
+
+
+def _sql_reader() -> SqlReader:
+    """sqlglot is loaded only where there is SQL that nobody has read yet."""
+    from retcon.project import queries
+
+    return queries
 
 
 class _SqlText:
