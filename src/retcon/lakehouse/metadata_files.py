@@ -36,8 +36,12 @@ class MetadataFiles:
 
     def facts(self, name: str) -> TableFacts | None:
         """The table's newest state, None where there is no such table."""
-        known = self._document(name)
-        return self._late.facts(name) if known is None else known[1]
+        try:
+            location = self._pointer(name)
+        except RetconError:
+            return self._late.facts(name)  # which says what is wrong with the catalog
+        known = None if location is None else self._read_at(name, location)
+        return known[1] if known is not None else None if location is None else self._late.facts(name)
 
     def contents(self, name: str, *, time: str | None, grain: Cut, snapshot_id: int | None) -> TableContents:
         """The table's files at a snapshot, each with the slices it may hold rows of."""
@@ -77,8 +81,11 @@ class MetadataFiles:
             location = self._pointer(name)
         except RetconError:
             return None
-        path = None if location is None else local_path(location)
-        if location is None or path is None:
+        return None if location is None else self._read_at(name, location)
+
+    def _read_at(self, name: str, location: str) -> tuple[Document, TableFacts] | None:
+        path = local_path(location)
+        if path is None:
             return None
         if name not in self._read or self._read[name][0] != location:
             try:
