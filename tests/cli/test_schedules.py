@@ -26,7 +26,7 @@ from retcon.lakehouse.metadata import IcebergMetadata
 from retcon.ledger.store import SqlLedger
 from retcon.processes import this_process
 from retcon.wiring import Workspace
-from tests.cli.conftest import Records, Retcon
+from tests.cli.conftest import Records, Retcon, loaded
 from tests.cli.shops import NOON, ORDERS, REVENUE, days
 
 MODEL = "models/mart/fct_orders_usd.sql"
@@ -78,6 +78,13 @@ def turns(shop: Path) -> dict[str, bool]:
     found = {kind.value: turn.done is not None for (_, kind), turn in workspace.ledger.turns().items()}
     workspace.close()
     return found
+
+
+def test_a_load_that_finds_nothing_loads_neither_spark_nor_iceberg_nor_a_parser(built: Path) -> None:
+    loaded("check", cwd=built)  # reads the SQL
+    found = loaded("load", cwd=built)
+    assert not found & {"pyspark", "py4j", "pyiceberg", "pyarrow", "alembic", "sqlglot"}
+    assert "sqlalchemy" in found, "it did look"
 
 
 def test_what_is_due_is_looked_at_once_also_where_nothing_is_found(retcon: Retcon, built: Path) -> None:

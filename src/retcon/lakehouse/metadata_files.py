@@ -97,9 +97,14 @@ class MetadataFiles:
                 return None
         return self._read[name][1:]
 
+    def _with(self, name: str, snapshot_id: int) -> tuple[Document, TableFacts] | None:
+        """The same, of the file that was read last where that has this snapshot: which never changes."""
+        known = self._read.get(name)
+        return known[1:] if known is not None and snapshot_id in snapshots_in(known[1]) else self._document(name)
+
     def _told(self, name: str, time: str | None, grain: Cut, snapshot_id: int) -> TableContents | None:
         """What a snapshot holds, where everything that it leads to was looked at before."""
-        known = self._document(name)
+        known = self._with(name, snapshot_id)
         snapshot = snapshots_in(known[0]).get(snapshot_id) if known is not None else None
         if known is None or snapshot is None or "manifest-list" not in snapshot:
             return None
@@ -114,7 +119,7 @@ class MetadataFiles:
 
     def _brief(self, name: str, grain: Cut, since: int | None, until: int | None) -> tuple[Commit, ...] | None:
         """The commits by their summaries; None where others than retcon made one of them, or they aren't all there."""
-        known = self._document(name)
+        known = None if until is None else self._with(name, until)
         snapshots = snapshots_in(known[0]) if known is not None else {}
         found: list[Commit] = []
         while until != since:

@@ -36,11 +36,14 @@ def swap_pointers(connection: Connection, catalog: str, swaps: Sequence[PointerS
 
 
 def pointer_of(connection: Connection, catalog: str, table_name: str) -> str | None:
-    """Where a table's newest metadata file is; None where the catalog has no such table, or nobody wrote to it yet."""
-    if not inspect(connection).has_table(_ICEBERG_TABLES.name):
-        return None
+    """Where a table's newest metadata file is; None where the catalog has no such table."""
     query = select(_ICEBERG_TABLES.c.metadata_location).where(*_is_table(catalog, table_name))
     return connection.scalar(query)
+
+
+def is_catalog(connection: Connection) -> bool:
+    """Did anybody write to the catalog yet? Its tables are made then."""
+    return inspect(connection).has_table(_ICEBERG_TABLES.name)
 
 
 def _is_table(catalog: str, table_name: str) -> tuple[ColumnElement[bool], ...]:
