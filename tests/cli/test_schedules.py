@@ -22,7 +22,7 @@ from retcon.core.runs import RolledBack
 from retcon.core.schedules import Kind
 from retcon.core.watermarks import Advance, Mark
 from retcon.errors import Fault
-from retcon.lakehouse.metadata import IcebergMetadata
+from retcon.lakehouse.metadata_files import MetadataFiles
 from retcon.ledger.store import SqlLedger
 from retcon.processes import this_process
 from retcon.wiring import Workspace
@@ -141,7 +141,7 @@ def test_a_load_that_fails_leaves_its_time_open_and_tells_why(
         raise Fault("the catalog is away")
 
     with monkeypatch.context() as broken:
-        broken.setattr(IcebergMetadata, "facts", away)
+        broken.setattr(MetadataFiles, "facts", away)
         assert retcon("load", "--due").code == 3
     (standing,) = retcon("schedule", "--json").result["schedules"]
     assert (standing["overdue"], standing["trouble"]) == (True, "the catalog is away")
@@ -263,7 +263,7 @@ def test_status_says_what_it_cant_tell(retcon: Retcon, built: Path, monkeypatch:
         raise Fault("the catalog is away")
 
     with monkeypatch.context() as broken:
-        broken.setattr(IcebergMetadata, "facts", away)
+        broken.setattr(MetadataFiles, "facts", away)
         answer = retcon("status")
         assert answer.code == 0, answer.err
         assert f"how fresh {ORDERS}, {REVENUE} are: the catalog is away" in answer.out

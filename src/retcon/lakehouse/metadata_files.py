@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,8 +31,8 @@ class MetadataFiles:
         self._others = others
         self._made: IcebergMetadata | None = None
         self._kept = ManifestCache()
-        self._read: dict[str, tuple[str, Document, TableFacts]] = {}
-        """By table, its newest metadata file with what it says: these files never change."""
+        self._read: dict[str, tuple[tuple[str, int], Document, TableFacts]] = {}
+        """By table, its newest metadata file with what it says. Nobody changes such a file, but it may be restored."""
         self._contents: dict[tuple[str, int, int | None, Cut], TableContents] = {}
 
     def facts(self, name: str) -> TableFacts | None:
@@ -87,24 +88,20 @@ class MetadataFiles:
         path = local_path(location)
         if path is None:
             return None
-        if name not in self._read or self._read[name][0] != location:
-            try:
+        try:
+            seen = location, os.stat(path).st_mtime_ns
+            if name not in self._read or self._read[name][0] != seen:
                 document = json.loads(Path(path).read_bytes())
                 if document["format-version"] < _OLDEST_FORMAT:
                     return None
-                self._read[name] = (location, document, facts_in(document, name))
-            except (OSError, ValueError, LookupError, TypeError):
-                return None
+                self._read[name] = (seen, document, facts_in(document, name))
+        except (OSError, ValueError, LookupError, TypeError):
+            return None
         return self._read[name][1:]
-
-    def _with(self, name: str, snapshot_id: int) -> tuple[Document, TableFacts] | None:
-        """The same, of the file that was read last where that has this snapshot: which never changes."""
-        known = self._read.get(name)
-        return known[1:] if known is not None and snapshot_id in snapshots_in(known[1]) else self._document(name)
 
     def _told(self, name: str, time: str | None, grain: Cut, snapshot_id: int) -> TableContents | None:
         """What a snapshot holds, where everything that it leads to was looked at before."""
-        known = self._with(name, snapshot_id)
+        known = self._document(name)
         snapshot = snapshots_in(known[0]).get(snapshot_id) if known is not None else None
         if known is None or snapshot is None or "manifest-list" not in snapshot:
             return None
@@ -119,7 +116,7 @@ class MetadataFiles:
 
     def _brief(self, name: str, grain: Cut, since: int | None, until: int | None) -> tuple[Commit, ...] | None:
         """The commits by their summaries; None where others than retcon made one of them, or they aren't all there."""
-        known = None if until is None else self._with(name, until)
+        known = self._document(name)
         snapshots = snapshots_in(known[0]) if known is not None else {}
         found: list[Commit] = []
         while until != since:

@@ -82,7 +82,7 @@ class SqlLedger:
         self._hooks = hooks or {}
         self._catalog_name = catalog_name
         self._migrate = migrate
-        self._is_ready = self._has_catalog = False
+        self._has_catalog = False
 
     @cached_property
     def _engine(self) -> Engine:
@@ -95,7 +95,7 @@ class SqlLedger:
         if "_engine" in self.__dict__:
             self._engine.dispose()
             del self.__dict__["_engine"]
-        self._is_ready = self._has_catalog = False
+        self._has_catalog = False
 
     # ── reading ──────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -492,12 +492,7 @@ class SqlLedger:
     # ── transactions ─────────────────────────────────────────────────────────────────────────────────────────────
 
     def _read(self, question: Callable[[Connection], T], *, otherwise: T) -> T:
-        def answer(connection: Connection) -> T:
-            # Once it is ready it stays so: whoever writes looks again.
-            self._is_ready = self._is_ready or is_ready(connection)
-            return question(connection) if self._is_ready else otherwise
-
-        return self._ask(answer, otherwise)
+        return self._ask(lambda connection: question(connection) if is_ready(connection) else otherwise, otherwise)
 
     def _ask(self, question: Callable[[Connection], T], otherwise: T) -> T:
         file = database_file(self._uri)
