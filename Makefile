@@ -1,7 +1,7 @@
 # make demo   watch 90 days of wrong revenue being repaired
 # make test   everything: lints, types, layers, all tests (Spark, SQLite, PostgreSQL)
 # make check  the quick part of it, without Spark, on all cores
-# make bench  against a hand-written Spark job, in one run; a chain of 60 slices; loads
+# make bench  against a hand-written Spark job, in one run; a chain of 60 slices; loads; commands without Spark
 # make size   20,000 slices and 100,000 files with a driver of 2 GiB: seconds and memory of each step
 # make soak   hours of crashes: every step killed for real, thousands of steps drawn by chance
 # make lock   renew the pins in requirements.lock
@@ -40,6 +40,7 @@ bench: $(READY)
 	$(BIN)/python benchmarks/bench.py
 	$(BIN)/python benchmarks/chain.py
 	$(BIN)/python benchmarks/loads.py
+	$(BIN)/python benchmarks/interactive.py
 
 $(READY): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

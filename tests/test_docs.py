@@ -13,11 +13,10 @@ from types import UnionType
 from typing import Annotated, Any, Union, get_args, get_origin
 
 import pytest
-import typer
 import yaml
 from pydantic import BaseModel
 
-from retcon.cli.main import application
+from retcon.cli import main
 from retcon.core import gates
 from retcon.core.plans import to_document
 from retcon.core.runs import Event, RunState
@@ -38,7 +37,7 @@ SHIPPED = sorted((ROOT / "src").rglob("*.md"))
 """Pages of new projects."""
 REFERENCE = ROOT / "docs" / "reference"
 DECISIONS = sorted((ROOT / "docs" / "decisions").glob("[0-9]*.md"))
-COMMANDS = typer.main.get_command(application()).commands  # type: ignore[attr-defined] # of a group, which it is
+COMMANDS = {name: main.command_of(name) for name in main.COMMANDS}
 
 _FENCE = re.compile(r"^(?P<indent> *)```(?P<language>\w*)\n(?P<text>.*?)^(?P=indent)```$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"!?\[[^\]]*\]\((?P<target>[^)\s]+)\)")

@@ -15,23 +15,21 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, cast
 
-from retcon.core.environments import bound
-from retcon.core.gates import Metric
-from retcon.core.jobs import Job, Read
-from retcon.core.measures import SliceMeasure
-from retcon.core.models import Model
-from retcon.core.plans import Plan
-from retcon.core.projects import Project, Source, as_recorded
-from retcon.core.runs import Run
-from retcon.core.slices import Slice, SliceSet
-from retcon.core.updates import SliceRows, Wanted
 from retcon.errors import BadArguments, Problem, Refused
-from retcon.flow.ports import Clock, Watch
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from sqlalchemy import Engine
 
+    from retcon.core.gates import Metric
+    from retcon.core.jobs import Job, Read
+    from retcon.core.measures import SliceMeasure
+    from retcon.core.models import Model
+    from retcon.core.plans import Plan
+    from retcon.core.projects import Project, Source
+    from retcon.core.runs import Run
+    from retcon.core.slices import Slice, SliceSet
+    from retcon.core.updates import SliceRows, Wanted
     from retcon.flow.adopt import Adopter
     from retcon.flow.context import Context
     from retcon.flow.deliver import Deliverer
@@ -44,15 +42,17 @@ if TYPE_CHECKING:
     from retcon.flow.load import Loader
     from retcon.flow.migrate import Migrator
     from retcon.flow.plan import Planner
-    from retcon.flow.ports import GroupCommits, Warehouse
+    from retcon.flow.ports import Clock, GroupCommits, Warehouse, Watch
     from retcon.flow.postmortem import Coroner
     from retcon.flow.schedule import Schedules
     from retcon.flow.tell import Teller
     from retcon.flow.watermarks import Watermarks
     from retcon.lakehouse.foreign import SourceTables
+    from retcon.lakehouse.metadata import IcebergMetadata
     from retcon.lakehouse.samples import Samples
     from retcon.ledger.store import SqlLedger
     from retcon.project.key_files import Gathered
+    from retcon.project.model_files import SqlReader
     from retcon.project.plan_files import Asked
     from retcon.project.python.importing import ProjectCode
 
@@ -93,19 +93,32 @@ class Workspace:
 
     @cached_property
     def project(self) -> Project:
-        from retcon.project import queries
+        from retcon.core.environments import bound
+        from retcon.lakehouse.caches import TextCache
+        from retcon.project.kept_sql import KeptSql
         from retcon.project.load import load_project
 
-        return bound(load_project(self.root, self.environ, queries), self.environment)
+        sql = KeptSql(self.root, TextCache("sql", self.environ), _sql_reader)
+        project = bound(load_project(self.root, self.environ, sql), self.environment)
+        sql.save()
+        return project
 
     @cached_property
     def outline(self) -> Project:
         """The project without its SQL: which models there are, and the settings."""
         if "project" in self.__dict__:
             return self.project
+        from retcon.core.environments import bound
         from retcon.project.load import load_project
 
         return bound(load_project(self.root, self.environ, None), self.environment)
+
+    @property
+    def env_option(self) -> str:
+        """What another command needs to look at the same environment."""
+        from retcon.core.projects import env_option
+
+        return env_option(self.environment)
 
     def enter(self, environment: str | None, of: str) -> None:
         """Go on in the environment that a plan or run was made for; one that was asked for can't be another."""
@@ -148,10 +161,19 @@ class Workspace:
     @cached_property
     def tables(self) -> SourceTables:
         from retcon.lakehouse.foreign import SourceTables
-        from retcon.lakehouse.metadata import IcebergMetadata
+        from retcon.lakehouse.metadata_files import MetadataFiles
 
         settings = self.outline.settings
-        return SourceTables(IcebergMetadata(settings.catalog), settings.foreign, self._look_at_rows)
+        catalog = settings.catalog
+
+        def pyiceberg() -> IcebergMetadata:
+            from retcon.lakehouse.metadata import IcebergMetadata
+
+            return IcebergMetadata(catalog)
+
+        # The ledger's database is the catalog's own, which knows where metadata files are.
+        tables = pyiceberg() if catalog.is_rest else MetadataFiles(self.ledger.pointer, pyiceberg)
+        return SourceTables(cast("IcebergMetadata", tables), settings.foreign, self._look_at_rows)
 
     def _look_at_rows(self, source: Source, version: int | None, wanted: Wanted) -> tuple[SliceRows, ...]:
         """Starts Spark, for sources that are known by an `updated` column."""
@@ -295,6 +317,7 @@ class Workspace:
         them.
         """
         from retcon.core.graphs import Graph
+        from retcon.core.projects import as_recorded
         from retcon.core.runs import ApplyBegan, RunOpened
         from retcon.project.key_files import require_keys
         from retcon.project.python.importing import ProjectCode
@@ -541,6 +564,13 @@ def _migrate(engine: Engine) -> None:
     from retcon.ledger.migrate import migrate
 
     migrate(engine)
+
+
+def _sql_reader() -> SqlReader:
+    """sqlglot is loaded only where there is SQL that nobody has read yet."""
+    from retcon.project import queries
+
+    return queries
 
 
 class _SqlText:

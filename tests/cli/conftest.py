@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date, datetime
@@ -64,6 +66,18 @@ def retcon(capsys: pytest.CaptureFixture[str]) -> Retcon:
         return Answer(code, told.out, told.err)
 
     return call
+
+
+def loaded(*commands: str, cwd: Path | None = None) -> set[str]:
+    """The modules that these commands load, in a process of their own."""
+    text = (
+        "import sys\n"
+        "from retcon.cli.main import run\n"
+        f"assert not any([run(command.split()) for command in {commands!r}])\n"
+        "print('\\nloaded', *sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", text], cwd=cwd, capture_output=True, text=True, check=True)
+    return set(done.stdout.splitlines()[-1].split()[1:])
 
 
 @pytest.fixture(scope="session")

@@ -10,28 +10,29 @@ from pathlib import Path
 import pytest
 
 from retcon import __version__
-from retcon.cli.main import COMMANDS, run
+from retcon.cli.main import COMMANDS, command_of, run
 from retcon.errors import Fault
 from retcon.wiring import Workspace
-from tests.cli.conftest import Records, Retcon
+from tests.cli.conftest import Records, Retcon, loaded
 
 HEAVY = ("pyspark", "py4j", "pyiceberg", "pyarrow", "sqlalchemy", "sqlglot", "alembic", "yaml")
 
 
-def loaded(*commands: str, cwd: Path | None = None) -> set[str]:
-    """The modules that these commands load, in a process of their own."""
-    text = (
-        "import sys\n"
-        "from retcon.cli.main import run\n"
-        f"assert not any([run(command.split()) for command in {commands!r}])\n"
-        "print('\\nloaded', *sys.modules)"
-    )
-    done = subprocess.run([sys.executable, "-c", text], cwd=cwd, capture_output=True, text=True, check=True)
-    return set(done.stdout.splitlines()[-1].split()[1:])
-
-
 def test_help_and_version_load_nothing_heavy() -> None:
     assert not loaded("--help", "--version", "plan --help", "") & set(HEAVY)
+
+
+def test_the_help_loads_no_command_and_nothing_that_commands_use() -> None:
+    found = loaded("--help")
+    assert "typer" in found
+    assert not found & {f"retcon.cli.{name}" for name in COMMANDS}
+    assert not {name for name in found if name.startswith(("retcon.core.", "retcon.flow."))} - {"retcon.core.findings"}
+    assert "pydantic" not in found, "typer takes it to read the values of options, of which the help has none"
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_help_says_of_each_command_what_the_command_says_itself(name: str) -> None:
+    assert command_of(name).help.splitlines()[0] == COMMANDS[name]
 
 
 def test_looking_at_the_ledger_loads_no_spark_and_no_iceberg(shop: Path, recorded: Records) -> None:
@@ -39,8 +40,8 @@ def test_looking_at_the_ledger_loads_no_spark_and_no_iceberg(shop: Path, recorde
     found = loaded("history", "schedule", f"show {run_id}", cwd=shop)
     assert not found & {"pyspark", "py4j", "pyiceberg", "pyarrow", "alembic", "sqlglot"}
     assert "sqlalchemy" in found, "it did look"
-    assert not loaded("status", cwd=shop) & {"pyspark", "py4j", "pyarrow", "alembic"}, (
-        "how fresh models are, metadata tells"
+    assert not loaded("status", cwd=shop) & {"pyspark", "py4j", "pyarrow", "pyiceberg", "alembic"}, (
+        "how fresh models are, metadata files tell"
     )
     assert not loaded("show mart.fct_daily_revenue", cwd=shop) & {"pyspark", "py4j", "pyiceberg", "pyarrow", "alembic"}
 
@@ -57,6 +58,14 @@ def test_the_help_lists_every_command_whatever_follows(retcon: Retcon) -> None:
 
 def test_check_asks_no_catalog(shop: Path) -> None:
     assert not loaded("check", cwd=shop) & {"pyspark", "pyiceberg", "pyarrow", "sqlalchemy"}
+
+
+def test_sql_that_was_read_before_isnt_parsed_again(shop: Path) -> None:
+    assert "sqlglot" in loaded("check", cwd=shop)
+    assert "sqlglot" not in loaded("check", cwd=shop)
+    model = shop / "models" / "mart" / "fct_orders_usd.sql"
+    model.write_text(model.read_text() + "-- another word\n")
+    assert "sqlglot" in loaded("check", cwd=shop)
 
 
 def test_the_version_is_shown(retcon: Retcon) -> None:

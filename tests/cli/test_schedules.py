@@ -22,11 +22,11 @@ from retcon.core.runs import RolledBack
 from retcon.core.schedules import Kind
 from retcon.core.watermarks import Advance, Mark
 from retcon.errors import Fault
-from retcon.lakehouse.metadata import IcebergMetadata
+from retcon.lakehouse.metadata_files import MetadataFiles
 from retcon.ledger.store import SqlLedger
 from retcon.processes import this_process
 from retcon.wiring import Workspace
-from tests.cli.conftest import Records, Retcon
+from tests.cli.conftest import Records, Retcon, loaded
 from tests.cli.shops import NOON, ORDERS, REVENUE, days
 
 MODEL = "models/mart/fct_orders_usd.sql"
@@ -78,6 +78,13 @@ def turns(shop: Path) -> dict[str, bool]:
     found = {kind.value: turn.done is not None for (_, kind), turn in workspace.ledger.turns().items()}
     workspace.close()
     return found
+
+
+def test_a_load_that_finds_nothing_loads_neither_spark_nor_iceberg_nor_a_parser(built: Path) -> None:
+    loaded("check", cwd=built)  # reads the SQL
+    found = loaded("load", cwd=built)
+    assert not found & {"pyspark", "py4j", "pyiceberg", "pyarrow", "alembic", "sqlglot"}
+    assert "sqlalchemy" in found, "it did look"
 
 
 def test_what_is_due_is_looked_at_once_also_where_nothing_is_found(retcon: Retcon, built: Path) -> None:
@@ -134,7 +141,7 @@ def test_a_load_that_fails_leaves_its_time_open_and_tells_why(
         raise Fault("the catalog is away")
 
     with monkeypatch.context() as broken:
-        broken.setattr(IcebergMetadata, "facts", away)
+        broken.setattr(MetadataFiles, "facts", away)
         assert retcon("load", "--due").code == 3
     (standing,) = retcon("schedule", "--json").result["schedules"]
     assert (standing["overdue"], standing["trouble"]) == (True, "the catalog is away")
@@ -256,7 +263,7 @@ def test_status_says_what_it_cant_tell(retcon: Retcon, built: Path, monkeypatch:
         raise Fault("the catalog is away")
 
     with monkeypatch.context() as broken:
-        broken.setattr(IcebergMetadata, "facts", away)
+        broken.setattr(MetadataFiles, "facts", away)
         answer = retcon("status")
         assert answer.code == 0, answer.err
         assert f"how fresh {ORDERS}, {REVENUE} are: the catalog is away" in answer.out

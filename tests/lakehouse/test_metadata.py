@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import sqlite3
 import sys
@@ -55,7 +56,8 @@ from retcon.core.slices import WHOLE, Grain, SliceSet
 from retcon.core.tables import Changed, Column, SchemaVersion
 from retcon.core.tables import PartitionField as Cut
 from retcon.errors import Fault, Refused
-from retcon.lakehouse.metadata import IcebergMetadata, spark_type
+from retcon.lakehouse.metadata import IcebergMetadata
+from retcon.lakehouse.metadata_documents import spark_type
 from tests.lakehouse.lakes import Lake, days, entry, rows, utc
 
 
@@ -214,7 +216,7 @@ def test_a_table_that_was_made_again_under_its_name_has_another_uuid(lake: Lake)
     ],
 )  # fmt: skip
 def test_types_are_spelt_as_spark_spells_them(kind: IcebergType, name: str) -> None:
-    assert spark_type(kind) == name
+    assert spark_type(json.loads(kind.model_dump_json())) == name
 
 
 # ── which slices files hold ───────────────────────────────────────────────────────────────────────────────────────

@@ -17,6 +17,7 @@ from tests.ledger.examples import ANN, FCT, NOON, a_plan, opened
 
 QUESTIONS: dict[str, tuple[Callable[[SqlLedger], object], object]] = {
     "exists": (lambda ledger: ledger.exists(), False),
+    "pointer": (lambda ledger: ledger.pointer(FCT), None),
     "run": (lambda ledger: ledger.run("x"), None),
     "runs": (lambda ledger: ledger.runs(model=FCT, limit=3), []),
     "waves": (lambda ledger: ledger.waves("x"), []),
@@ -84,7 +85,9 @@ def test_a_catalog_that_has_no_ledger_yet_is_left_as_it_is(empty_ledger: SqlLedg
         (tmp_path / ".retcon").mkdir()
         (tmp_path / ".retcon" / "lake.db").touch()
     database = Database(uri)
-    database.run("CREATE TABLE iceberg_tables (x INTEGER)")
+    database.run(
+        "CREATE TABLE iceberg_tables (catalog_name TEXT, table_namespace TEXT, table_name TEXT, metadata_location TEXT)"
+    )
     for ask, nothing in QUESTIONS.values():
         assert ask(empty_ledger) == nothing
     assert database.tables() == {"iceberg_tables"}

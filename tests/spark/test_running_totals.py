@@ -13,7 +13,7 @@ import pytest
 
 from retcon.core.runs import RunState, WaveState
 from retcon.errors import Fault, Refused
-from retcon.lakehouse import histories, metadata
+from retcon.lakehouse import metadata_documents
 from tests.shops import FIRST, Meddling, Shop
 
 pytestmark = pytest.mark.spark
@@ -151,15 +151,16 @@ def test_each_slice_sees_an_input_as_it_was_at_its_end(shop: Shop, monkeypatch: 
     rates = [1, 2, 3]
     for rate in rates:
         shop.sql(f"INSERT OVERWRITE raw.rates SELECT concat('a', id), {rate} FROM range(4)")
-    known = histories.history
+    known = metadata_documents.history_in
     # The first three days saw the first rates, the fourth and fifth the second ones, and so on.
     moments = [datetime(2026, 1, day, 9, tzinfo=UTC) for day in (1, 4, 6)]
 
-    def told(table: Any) -> Any:
-        found = known(table)
-        return tuple(zip(moments, [i for _, i in found], strict=True)) if table.name()[-1] == "rates" else found
+    def told(document: Any) -> Any:
+        found = known(document)
+        is_rates = document["location"].endswith("rates")
+        return tuple(zip(moments, [i for _, i in found], strict=True)) if is_rates else found
 
-    monkeypatch.setattr(metadata, "history", told)
+    monkeypatch.setattr(metadata_documents, "history_in", told)
     expected = shop.rows(
         "SELECT day, account, CAST(amount * CASE WHEN day < DATE '2026-01-04' THEN 1 WHEN day < DATE '2026-01-06' "
         "THEN 2 ELSE 3 END AS DECIMAL(38, 2)) FROM raw.movements"
@@ -192,14 +193,15 @@ def test_some_keys_are_restated_from_what_was_known_at_each_slices_end(
     shop.sql("CREATE TABLE raw.rates (account STRING, rate INT) USING iceberg")
     for rate in (1, 2):
         shop.sql(f"INSERT OVERWRITE raw.rates SELECT concat('a', id), {rate} FROM range(4)")
-    known = histories.history
+    known = metadata_documents.history_in
     moments = [datetime(2026, 1, day, 9, tzinfo=UTC) for day in (1, 4)]
 
-    def told(table: Any) -> Any:
-        found = known(table)
-        return tuple(zip(moments, [i for _, i in found], strict=True)) if table.name()[-1] == "rates" else found
+    def told(document: Any) -> Any:
+        found = known(document)
+        is_rates = document["location"].endswith("rates")
+        return tuple(zip(moments, [i for _, i in found], strict=True)) if is_rates else found
 
-    monkeypatch.setattr(metadata, "history", told)
+    monkeypatch.setattr(metadata_documents, "history_in", told)
     backfill(shop, "mart.valued", 0, DAYS - 1)
     before = shop.production("mart.valued")
     shop.sql("UPDATE raw.movements SET amount = amount + 100")

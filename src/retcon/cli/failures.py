@@ -5,14 +5,15 @@ from __future__ import annotations
 import os
 import traceback
 from collections.abc import Iterator
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import typer
 from rich.text import Text
 
 from retcon.cli.figures import counted
-from retcon.cli.json_output import error_result
 from retcon.cli.terminals import Terminal
 from retcon.errors import BadArguments, Fault, Interrupted, ProjectInvalid, RetconError
 
@@ -20,10 +21,17 @@ from retcon.errors import BadArguments, Fault, Interrupted, ProjectInvalid, Retc
 def tell(error: RetconError, terminal: Terminal) -> int:
     """Tell an error that retcon raised on purpose; returns its exit code."""
     if terminal.as_json:
-        terminal.document({"error": {**error_result(error), **terminal.evidence}})
+        terminal.document({"error": {**_result(error), **terminal.evidence}})
     for line in _lines(error):
         terminal.say(line)
     return error.exit_code
+
+
+def _result(error: RetconError) -> dict[str, Any]:
+    told: dict[str, Any] = {"code": error.code, "message": error.message, "state": error.state, "next": error.next}
+    if isinstance(error, ProjectInvalid):
+        told["problems"] = [asdict(problem) for problem in error.problems]
+    return told
 
 
 def _lines(error: RetconError) -> Iterator[Text]:

@@ -5,11 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
 from decimal import Decimal
+from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
-from retcon.core.gates import percent
-from retcon.core.slices import SliceSet
-from retcon.flow.tell import Change
+from retcon.core.findings import percent
+
+if TYPE_CHECKING:
+    from retcon.core.slices import SliceSet
+    from retcon.flow.tell import Change
 
 NONE = "–"
 _MOST_DECIMALS = 4

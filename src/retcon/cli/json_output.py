@@ -23,7 +23,6 @@ from retcon.core.promises import promise_of, seen_of
 from retcon.core.runs import RecordedVerdict, RecordedWave, Run
 from retcon.core.sweeping import Leftover
 from retcon.core.troubles import Trouble
-from retcon.errors import ProjectInvalid, RetconError
 from retcon.flow.adopt import Adopted
 from retcon.flow.doctor import Checkup
 from retcon.flow.rollback import Undone
@@ -43,14 +42,6 @@ if TYPE_CHECKING:
     from retcon.lakehouse.samples import Samples
 
 Json = dict[str, Any]
-
-
-def error_result(error: RetconError) -> Json:
-    """What happened, what state things are in, what to do next."""
-    told: Json = {"code": error.code, "message": error.message, "state": error.state, "next": error.next}
-    if isinstance(error, ProjectInvalid):
-        told["problems"] = [asdict(problem) for problem in error.problems]
-    return told
 
 
 def new_project_result(folder: Path, files: Iterable[Path], samples: Samples) -> Json:

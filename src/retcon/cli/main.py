@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from importlib import import_module
-from typing import Annotated, cast
+from typing import Annotated, Any, cast
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
 from retcon import __version__
 from retcon.cli import failures
@@ -19,51 +20,64 @@ from retcon.errors import RetconError
 _COMPLETION = "_RETCON_COMPLETE"
 
 
-COMMANDS = (
-    "init",
-    "check",
-    "render",
-    "plan",
-    "apply",
-    "load",
-    "diff",
-    "sample",
-    "rollback",
-    "pause",
-    "cancel",
-    "sweep",
-    "adopt",
-    "migrate",
-    "doctor",
-    "reproduce",
-    "postmortem",
-    "watermarks",
-    "exceptions",
-    "schedule",
-    "status",
-    "history",
-    "show",
-    "demo",
-)
-"""In the order of a correction. A command is registered when it works, not before."""
+COMMANDS = {
+    "init": "Write a small working project into a folder that is new or empty.",
+    "check": "Check the project and list its models in running order.",
+    "render": "Show the code that will run for a model.",
+    "plan": "Plan a correction, and write the plan down for review.",
+    "apply": "Run a plan: stage, prove, publish.",
+    "load": "Load what changed: find it, stage it, prove it, publish it.",
+    "diff": "Show old against new, slice by slice.",
+    "sample": "Draw rows that differ, for a person to check against what they came from.",
+    "rollback": "Undo a publish, for all of its tables in one step.",
+    "pause": "Pause a run that isn't published, also one that another process runs.",
+    "cancel": "Give up a run that isn't published, for good.",
+    "sweep": "Drop branches, tags and old tables of runs whose retention is over.",
+    "adopt": "Take over a table that exists, for the model of its name.",
+    "migrate": "Compare a model computed slice by slice with its full refresh, before loads take over.",
+    "doctor": "Compare the ledger with the tables, and explain what doesn't fit.",
+    "reproduce": "Compute a run's slices once more, and compare them with its record.",
+    "postmortem": "Write down how drift of MODEL came in, what it did to the figures, and what repairs it.",
+    "watermarks": "Tell how far loads have consumed each input, or set that back.",
+    "exceptions": "Show changes that are older than a model's window, or decide what becomes of them.",
+    "schedule": "Tell when models are loaded on schedule, and whether they were.",
+    "status": "Tell what is published, how fresh it is, and what is under way.",
+    "history": "List the runs, newest first.",
+    "show": "Tell everything about one run, or one model.",
+    "demo": "Watch 90 days of wrong revenue being repaired.",
+}
+"""In the order of a correction, each with the first line of its help. A command is listed when it works, not before."""
 
 
-def application(names: Sequence[str] = COMMANDS) -> typer.Typer:
-    """The command line with these commands."""
+class _Commands(TyperGroup):
+    """Lists every command, and loads the one that is called: who calls one needn't wait for all."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.commands = {name: TyperCommand(name=name, help=help) for name, help in COMMANDS.items()}
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        name, listed, rest = super().resolve_command(ctx, args)
+        return name, listed and command_of(cast(str, name)), rest
+
+
+def application() -> typer.Typer:
+    """The command line."""
     app = typer.Typer(
         name="retcon",
+        cls=_Commands,
         rich_markup_mode=None,  # plain help: it loads fast and reads well everywhere
         context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
     )
     app.callback(invoke_without_command=True)(_retcon)
-    for name in names:
-        app.command()(_command(name))
     return app
 
 
-def _command(name: str) -> Callable[..., None]:
-    """The function of this name in the module of this name; who calls one command needn't wait for all."""
-    return cast(Callable[..., None], getattr(import_module(f"retcon.cli.{name}"), name))
+def command_of(name: str) -> Any:
+    """The command that is the function of this name, in the module of this name."""
+    alone = typer.Typer(add_completion=False, rich_markup_mode=None)
+    alone.command()(getattr(import_module(f"retcon.cli.{name}"), name))
+    return typer.main.get_command(alone)
 
 
 def _retcon(
@@ -117,8 +131,7 @@ def _answered(arguments: list[str], terminal: Terminal) -> int:
 
 def _invoked(arguments: list[str], terminal: Terminal) -> int:
     # Not through typer's own main: it would answer errors and interrupts itself, and swap the process's streams.
-    first = next(iter(arguments), None)
-    command = typer.main.get_command(application([first] if first in COMMANDS else COMMANDS))
+    command = typer.main.get_command(application())
     try:
         with command.make_context("retcon", arguments, obj=terminal) as context:
             command.invoke(context)

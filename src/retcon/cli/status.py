@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
 import typer
 
@@ -36,6 +37,8 @@ def status(
     """
     terminal = terminal_of(context, as_json=as_json)
     workspace = terminal.workspace(project, env)
+    with suppress(ProjectInvalid):
+        _ = workspace.project  # read once: what is asked for its outline gets it, too
     report = workspace.teller.status(tuple(select or ()))
     fresh = _freshness(report, workspace)
     terminal.report(lambda: fresh_status_result(report, fresh), lambda: status_view(report, fresh, zone_of(workspace)))

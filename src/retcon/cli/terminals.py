@@ -16,7 +16,6 @@ from rich.text import Text
 
 from retcon.cli.figures import Zone
 from retcon.cli.streams import showable
-from retcon.core.projects import env_option
 from retcon.wiring import Workspace, find_root
 
 _WIDTH = 120
@@ -50,7 +49,7 @@ class Terminal:
     @property
     def env_option(self) -> str:
         """What another command needs to look at the same environment."""
-        return env_option(self._workspace.environment if self._workspace is not None else None)
+        return self._workspace.env_option if self._workspace is not None else ""
 
     def close(self) -> None:
         """Let go of what the command opened."""

@@ -99,6 +99,10 @@ class Content:
     digest: str = ""
 
 
+NO_SLICE = (0, -1)
+"""The span of a file whose rows have no time."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class TableFile:
     """One data or delete file, and the slices it may hold rows of."""

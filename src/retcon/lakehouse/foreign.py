@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import date, datetime, timedelta
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from retcon.core.adoption import Survey
@@ -13,12 +14,13 @@ from retcon.core.intervals import midnight
 from retcon.core.projects import Source
 from retcon.core.promises import DELTA, JDBC
 from retcon.core.slices import WHOLE, Cut, Grain, SliceSet
-from retcon.core.tables import Changed, Column, TableContents, TableFacts, TableFile, Told
+from retcon.core.tables import NO_SLICE, Changed, Column, TableContents, TableFacts, TableFile, Told
 from retcon.core.updates import SliceRows, Updates, Wanted
 from retcon.errors import Fault, Refused
 from retcon.lakehouse.foreign_rows import LookedAt, SourceRows
-from retcon.lakehouse.metadata import IcebergMetadata
-from retcon.lakehouse.spans import NO_SLICE
+
+if TYPE_CHECKING:
+    from retcon.lakehouse.metadata import IcebergMetadata
 
 LookAtRows = Callable[[Source, int | None, Wanted], tuple[SliceRows, ...]]
 """Reads a source at a version; starts Spark."""

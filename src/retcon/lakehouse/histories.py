@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 from pyiceberg.manifest import ManifestEntry, ManifestEntryStatus
 from pyiceberg.table import Table
@@ -15,11 +15,8 @@ from retcon.core.slices import Cut, SliceSet
 from retcon.core.tables import Changed, TableFile
 from retcon.errors import Fault
 from retcon.lakehouse.manifest_entries import entries_of
+from retcon.lakehouse.metadata_documents import EPOCH, ROUND, replaced_in
 from retcon.lakehouse.spans import Spans
-
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-ROUND = "retcon.round"
-"""Marks the commit with which a run's branch began anew: how often it did so by then."""
 
 
 def back_to(table: Table, newest: int, oldest: int | None) -> Iterator[Snapshot | None]:
@@ -81,14 +78,7 @@ def replaced_slices(snapshot: Snapshot, cut: Cut) -> SliceSet | None:
     """The slices that a publish or a rollback replaced, as it says itself; None where it is another commit, or was made
     when the table was cut otherwise.
     """
-    told = snapshot.summary.additional_properties if snapshot.summary is not None else {}
-    # Waves, and what carries them over onto a new base, are staged; where main was moved to one, others did it.
-    if "retcon.wave" in told or ROUND in told or "retcon.slices" not in told:
-        return None
-    try:
-        return SliceSet.parse(cut, told["retcon.slices"])
-    except ValueError:
-        return None
+    return None if snapshot.summary is None else replaced_in(snapshot.summary.additional_properties, cut)
 
 
 def _brief(snapshot: Snapshot, replaced: SliceSet) -> Commit:
@@ -147,16 +137,6 @@ def is_empty_beginning(snapshot: Snapshot) -> bool:
     """Iceberg makes one where a branch is opened on a table without snapshots."""
     added = None if snapshot.summary is None else snapshot.summary.additional_properties.get("added-data-files")
     return snapshot.parent_snapshot_id is None and not int(added or 0)
-
-
-def history(table: Table) -> tuple[tuple[datetime, int], ...]:
-    """Main's snapshots since when, oldest first; where one has expired, nothing before it is known for certain."""
-    known: list[tuple[datetime, int]] = []
-    for entry in reversed(table.metadata.snapshot_log):
-        if table.metadata.snapshot_by_id(entry.snapshot_id) is None:
-            break
-        known.append((EPOCH + timedelta(milliseconds=entry.timestamp_ms), entry.snapshot_id))
-    return tuple(reversed(known))
 
 
 def staged_slices(table: Table, snapshot: Snapshot, slices: SliceSet, by: str | None) -> tuple[StagedSlice, ...]:

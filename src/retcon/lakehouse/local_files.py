@@ -8,6 +8,8 @@ from typing import cast
 
 from pyiceberg.io import FileIO, InputFile, InputStream, OutputFile, OutputStream, load_file_io
 
+from retcon.lakehouse.paths import local_path
+
 PROPERTY, NAME = "py-io-impl", "retcon.lakehouse.local_files.LocalFiles"
 
 
@@ -39,16 +41,16 @@ class LocalFiles(FileIO):
     """Local paths by Python's own means; whatever else a table's files are on, by pyiceberg's."""
 
     def new_input(self, location: str) -> InputFile:
-        path = _local_path(location)
+        path = local_path(location)
         return self._other(location).new_input(location) if path is None else _LocalFile(location, path)
 
     def new_output(self, location: str) -> OutputFile:
-        path = _local_path(location)
+        path = local_path(location)
         return self._other(location).new_output(location) if path is None else _LocalFile(location, path)
 
     def delete(self, location: str | InputFile | OutputFile) -> None:
         name = location if isinstance(location, str) else location.location
-        path = _local_path(name)
+        path = local_path(name)
         if path is None:
             self._other(name).delete(name)
         else:
@@ -56,11 +58,3 @@ class LocalFiles(FileIO):
 
     def _other(self, location: str) -> FileIO:
         return load_file_io({key: value for key, value in self.properties.items() if key != PROPERTY}, location)
-
-
-def _local_path(location: str) -> str | None:
-    """The path that Iceberg means; None where it isn't on this machine. Nothing in it is quoted."""
-    for prefix in ("file://", "file:"):
-        if location.startswith(prefix):
-            return location.removeprefix(prefix)
-    return None if "://" in location else location

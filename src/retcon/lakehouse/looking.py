@@ -15,13 +15,13 @@ from retcon.core.projects import Source
 from retcon.core.queries import quoted
 from retcon.core.schemas import TIME_TYPES
 from retcon.core.slices import Grain
+from retcon.core.tables import NO_SLICE
 from retcon.core.updates import SliceRows, Wanted
 from retcon.errors import Refused
 from retcon.lakehouse.checksums import checksum_sums, checksum_text, row_hash, shape_of
 from retcon.lakehouse.foreign_reads import read_foreign, unreadable
-from retcon.lakehouse.histories import EPOCH
+from retcon.lakehouse.metadata_documents import EPOCH
 from retcon.lakehouse.predicates import moment_literal, slice_at, slice_key, slice_predicate
-from retcon.lakehouse.spans import NO_SLICE
 
 _SLICE, _HASH, _UPDATED = "__retcon_slice", "__retcon_hash", "__retcon_updated"
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
-from datetime import UTC, datetime
 from typing import Any
 
 from pyiceberg.catalog import Catalog as IcebergCatalog
@@ -19,13 +19,9 @@ from pyiceberg.transforms import (
 )
 from pyiceberg.typedef import Identifier
 from pyiceberg.types import (
-    IcebergType,
     IntegerType,
-    ListType,
     LongType,
-    MapType,
     StringType,
-    StructType,
 )
 from requests.exceptions import RequestException
 from sqlalchemy.exc import DBAPIError
@@ -42,8 +38,6 @@ from retcon.core.tables import (
     Aftermath,
     Changed,
     Column,
-    PartitionField,
-    SchemaVersion,
     TableContents,
     TableFacts,
     TableFile,
@@ -57,21 +51,20 @@ from retcon.lakehouse.files import lost_files
 from retcon.lakehouse.histories import (
     back_to,
     commits_between,
-    history,
     is_empty_beginning,
     operation_of,
     round_of,
     run_of,
     staged_slices,
 )
-from retcon.lakehouse.manifest_cache import Looked, ManifestCache
+from retcon.lakehouse.manifest_cache import Looked, ManifestCache, together
 from retcon.lakehouse.manifest_entries import live_entries
+from retcon.lakehouse.metadata_documents import columns_in, facts_in
 from retcon.lakehouse.snapshots import drop_refs, landing_of, marks_of, refs_of
 from retcon.lakehouse.spans import Spans
 
 _BRANCH_DROPPED, _TABLE_DROPPED = FaultPoint("branch dropped"), FaultPoint("table dropped")
 _VERSION_DROPPED = FaultPoint("old version dropped")
-_SPARK_NAMES = {"long": "bigint", "timestamptz": "timestamp", "timestamp": "timestamp_ntz", "uuid": "string"}
 
 
 class IcebergMetadata:
@@ -102,25 +95,7 @@ class IcebergMetadata:
     def facts(self, name: str) -> TableFacts | None:
         """The table's newest state, None where there is no such table."""
         table = self._load(name)
-        if table is None:
-            return None
-        metadata = table.metadata
-        schema = table.schema()
-        return TableFacts(
-            name=name,
-            uuid=str(metadata.table_uuid),
-            snapshot_id=metadata.current_snapshot_id,
-            schema_id=metadata.current_schema_id,
-            spec_id=metadata.default_spec_id,
-            columns=_columns(schema),
-            partitioning=tuple(
-                PartitionField(column=schema.find_column_name(field.source_id) or "?", transform=str(field.transform))
-                for field in table.spec().fields
-            ),
-            properties=dict(metadata.properties),
-            versions=_versions(table),
-            history=history(table),
-        )
+        return None if table is None else facts_in(json.loads(table.metadata.model_dump_json()), name)
 
     def contents(self, name: str, *, time: str | None, grain: Cut, snapshot_id: int | None) -> TableContents:
         """The table's files at a snapshot, each with the slices it may hold rows of."""
@@ -137,12 +112,9 @@ class IcebergMetadata:
         spans = Spans(table, time, grain)
         key = (str(table.metadata.table_uuid), snapshot_id, *spans.key)
         if key not in self._snapshots:
-            listed = [self._listed(manifest, table, spans) for manifest in snapshot.manifests(table.io)]
-            self._snapshots[key] = TableContents(
-                grain=grain,
-                files=tuple(file for each in listed for file in each.files),
-                null_rows=sum(each.null_rows for each in listed),
-            )
+            manifests = snapshot.manifests(table.io)
+            self._kept.keep_list(snapshot.manifest_list, [(m.manifest_path, m.manifest_length) for m in manifests])
+            self._snapshots[key] = together([self._listed(manifest, table, spans) for manifest in manifests], grain)
         return self._snapshots[key]
 
     def _listed(self, manifest: ManifestFile, table: Table, spans: Spans) -> TableContents:
@@ -477,53 +449,4 @@ def _schema_of(table: Table, snapshot: Snapshot) -> Schema:
 
 
 def _columns(schema: Schema) -> tuple[Column, ...]:
-    return tuple(
-        Column(name=field.name, type=spark_type(field.field_type), comment=field.doc or "", id=field.field_id)
-        for field in schema.fields
-    )
-
-
-def _versions(table: Table) -> tuple[SchemaVersion, ...]:
-    """The columns along main's history, oldest first; last those that no snapshot of main has yet."""
-    metadata = table.metadata
-    schemas = table.schemas()
-    by_id = {snapshot.snapshot_id: snapshot for snapshot in metadata.snapshots}
-    line: list[Snapshot] = []
-    at = metadata.current_snapshot_id
-    while at in by_id:
-        line.append(by_id[at])
-        at = by_id[at].parent_snapshot_id
-    found: list[tuple[int | None, SchemaVersion]] = []
-    for snapshot in reversed(line):
-        schema_id = snapshot.schema_id
-        if schema_id is None or schema_id not in schemas or (found and found[-1][0] == schema_id):
-            continue
-        version = SchemaVersion(
-            snapshot_id=snapshot.snapshot_id,
-            at=datetime.fromtimestamp(snapshot.timestamp_ms / 1000, UTC),
-            run=run_of(snapshot),
-            columns=_columns(schemas[schema_id]),
-            is_oldest_kept=at is not None and not found,
-        )
-        found.append((schema_id, version))
-    if not found or found[-1][0] != metadata.current_schema_id:
-        writers = (run_of(s) for s in metadata.snapshots if s.schema_id == metadata.current_schema_id)
-        run = next((run for run in writers if run), None)
-        version = SchemaVersion(snapshot_id=None, at=None, run=run, columns=_columns(table.schema()))
-        found.append((None, version))
-    return tuple(version for _, version in found)
-
-
-def spark_type(kind: IcebergType) -> str:
-    """An Iceberg type as Spark spells it."""
-    match kind:
-        case StructType():
-            inner = ",".join(f"{field.name}:{spark_type(field.field_type)}" for field in kind.fields)
-            return f"struct<{inner}>"
-        case ListType():
-            return f"array<{spark_type(kind.element_type)}>"
-        case MapType():
-            return f"map<{spark_type(kind.key_type)},{spark_type(kind.value_type)}>"
-        case _:
-            text = str(kind).replace(", ", ",")
-            return _SPARK_NAMES.get(text, "binary" if text.startswith("fixed") else text)
+    return columns_in(json.loads(schema.model_dump_json()))

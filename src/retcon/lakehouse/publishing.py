@@ -22,7 +22,7 @@ from retcon.core.slices import Grain, Whole
 from retcon.errors import Conflict, Fault, Refused
 from retcon.fault_points import FaultPoint
 from retcon.lakehouse.group_commits import requested
-from retcon.lakehouse.histories import ROUND
+from retcon.lakehouse.metadata_documents import ROUND
 from retcon.lakehouse.predicates import MOST_IN_A_LIST
 from retcon.lakehouse.staging import Staging
 

@@ -25,7 +25,8 @@ from retcon.core.tables import Landing
 from retcon.core.troubles import Mark, TableMarks
 from retcon.errors import Conflict
 from retcon.fault_points import FaultPoint
-from retcon.lakehouse.histories import EPOCH, ROUND, back_to, commit_of
+from retcon.lakehouse.histories import back_to, commit_of
+from retcon.lakehouse.metadata_documents import EPOCH, ROUND
 from retcon.lakehouse.spans import Spans
 
 _REFS_DROPPED = FaultPoint("refs dropped")

@@ -20,11 +20,9 @@ from pyiceberg.transforms import (
 from pyiceberg.types import DateType, NestedField, TimestampType, TimestamptzType
 
 from retcon.core.slices import Buckets, Cut, Grain, Whole
-from retcon.core.tables import TableFile
+from retcon.core.tables import NO_SLICE, TableFile
 
 _MICROSECONDS_AN_HOUR = 3_600_000_000
-NO_SLICE = (0, -1)
-"""The span of a file whose rows have no time."""
 _WIDEST = 1_000_000
 """A file that spans more slices than this (a sentinel such as 9999-12-31 among hours) counts as unbounded."""
 _CUTS: list[tuple[type[Transform[Any, Any]], Grain]] = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sqlalchemy import Connection, column, select, table, update
+from sqlalchemy import ColumnElement, Connection, column, inspect, select, table, update
 
 from retcon.core.pointers import PointerSwap
 from retcon.errors import Conflict
@@ -24,9 +24,7 @@ def swap_pointers(connection: Connection, catalog: str, swaps: Sequence[PointerS
     """Move every table to its new metadata file, provided that nobody moved one of them in between."""
     # Always in the same order: two publishes that share tables wait for one another instead of deadlocking.
     for table_name, old, new in sorted(step for swap in swaps for step in swap.steps):
-        namespace, _, name = table_name.rpartition(".")
-        current = _ICEBERG_TABLES.c
-        is_table = (current.catalog_name == catalog, current.table_namespace == namespace, current.table_name == name)
+        current, is_table = _ICEBERG_TABLES.c, _is_table(catalog, table_name)
         moved = connection.execute(
             update(_ICEBERG_TABLES)
             .where(*is_table, current.metadata_location == old)
@@ -35,6 +33,23 @@ def swap_pointers(connection: Connection, catalog: str, swaps: Sequence[PointerS
         if moved.rowcount != 1:
             found = connection.scalar(select(current.metadata_location).where(*is_table))
             raise _conflict(table_name, catalog, is_there=found is not None)
+
+
+def pointer_of(connection: Connection, catalog: str, table_name: str) -> str | None:
+    """Where a table's newest metadata file is; None where the catalog has no such table."""
+    query = select(_ICEBERG_TABLES.c.metadata_location).where(*_is_table(catalog, table_name))
+    return connection.scalar(query)
+
+
+def is_catalog(connection: Connection) -> bool:
+    """Did anybody write to the catalog yet? Its tables are made then."""
+    return inspect(connection).has_table(_ICEBERG_TABLES.name)
+
+
+def _is_table(catalog: str, table_name: str) -> tuple[ColumnElement[bool], ...]:
+    namespace, _, name = table_name.rpartition(".")
+    current = _ICEBERG_TABLES.c
+    return current.catalog_name == catalog, current.table_namespace == namespace, current.table_name == name
 
 
 def _conflict(table: str, catalog: str, *, is_there: bool) -> Conflict:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
-from sqlalchemy import Connection, Row, or_, select, update
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy import Connection, Row, or_, select, text, update
 
 from retcon.core.leases import Driver
 from retcon.core.schedules import Claim, Kind, Turn
@@ -14,6 +13,10 @@ from retcon.ledger.leases import now_of
 from retcon.ledger.schema import SCHEDULES
 
 _C = SCHEDULES.c
+_NEW_ROW = text(
+    f"INSERT INTO {SCHEDULES.name} (model, kind, trouble) VALUES (:model, :kind, '') ON CONFLICT DO NOTHING"
+)
+"""As both databases spell it."""
 
 
 def turns(connection: Connection) -> dict[tuple[str, Kind], Turn]:
@@ -61,8 +64,7 @@ def end(connection: Connection, claim: str, *, at: datetime, trouble: str) -> No
 
 
 def _make_row(connection: Connection, model: str, kind: Kind) -> None:
-    insert = sqlite.insert if connection.dialect.name == "sqlite" else postgresql.insert
-    connection.execute(insert(SCHEDULES).values(model=model, kind=kind, trouble="").on_conflict_do_nothing())
+    connection.execute(_NEW_ROW, {"model": model, "kind": kind.value})
 
 
 def _turn(row: Row, now: float) -> Turn:  # type: ignore[type-arg] # of as many columns as the table

@@ -46,7 +46,7 @@ from retcon.ledger.chain import Link
 from retcon.ledger.deliveries import Hooks
 from retcon.ledger.engines import database_file, engine_for, make_file, writing
 from retcon.ledger.faults import fault_of, faults
-from retcon.ledger.pointers import swap_pointers
+from retcon.ledger.pointers import is_catalog, pointer_of, swap_pointers
 from retcon.ledger.projecting import insert_lost_run, insert_run, write_event
 from retcon.ledger.schema import ADOPTIONS, REVISIONS, is_ready, require_known, revision_of
 
@@ -82,6 +82,7 @@ class SqlLedger:
         self._hooks = hooks or {}
         self._catalog_name = catalog_name
         self._migrate = migrate
+        self._has_catalog = False
 
     @cached_property
     def _engine(self) -> Engine:
@@ -94,12 +95,22 @@ class SqlLedger:
         if "_engine" in self.__dict__:
             self._engine.dispose()
             del self.__dict__["_engine"]
+        self._has_catalog = False
 
     # ── reading ──────────────────────────────────────────────────────────────────────────────────────────────────
 
     def exists(self) -> bool:
         """Is there a ledger in the catalog's database?"""
         return self._ask(lambda connection: revision_of(connection) is not None, otherwise=False)
+
+    def pointer(self, table: str) -> str | None:
+        """Where a table's newest metadata file is, of a catalog that lives in the same database."""
+
+        def answer(connection: Connection) -> str | None:
+            self._has_catalog = self._has_catalog or is_catalog(connection)
+            return pointer_of(connection, self._catalog_name, table) if self._has_catalog else None
+
+        return self._ask(answer, otherwise=None)
 
     def run(self, run_id: str) -> Run | None:
         """One run."""

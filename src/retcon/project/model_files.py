@@ -7,7 +7,7 @@ import unicodedata
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from retcon.core.gates import Gate, Metric, NotNull, Profile, Unique
 from retcon.core.models import Input, Model, Reach, Slicing, Strategy, reach_text
@@ -28,13 +28,11 @@ from retcon.project.python.declarations import Declaration, bound_by, check_argu
 from retcon.project.python.functions import Functions
 from retcon.project.python.lints import called_in_texts, hidden_reads, variations
 from retcon.project.python.modules import Module, closure, normalised, read_module
+from retcon.project.readings import ReadQuery
 from retcon.project.shapes import Objection, Problems, read_shape
 from retcon.project.text_files import read_text, shown_path
 from retcon.project.variables import places_with_variables
 from retcon.project.yaml_text import Place, YamlDocument, read_yaml
-
-if TYPE_CHECKING:
-    from retcon.project.queries import ReadQuery
 
 MODELS_FOLDER = "models"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from sqlglot import exp
 
@@ -14,11 +14,12 @@ from retcon.core.suggestions import did_you_mean
 from retcon.project.gate_sql import read_gate_query
 from retcon.project.lints import hidden_names, output_problems, parameter_problems, variations
 from retcon.project.metrics import read_condition, read_metric
+from retcon.project.readings import ReadQuery, SqlProblem
 from retcon.project.sql.batching import judge_batching, judge_entity
 from retcon.project.sql.columns import KnownColumns, nothing_known, output_name, output_names, source_alias, sources
 from retcon.project.sql.functions import function_name
 from retcon.project.sql.references import common_table, dotted_name, read_references
-from retcon.project.sql.statements import SqlProblem, Statement, read_statement
+from retcon.project.sql.statements import Statement, read_statement
 
 __all__ = [
     "ReadQuery",
@@ -35,20 +36,6 @@ __all__ = [
 
 _NOT_READ = "the SQL couldn't be read"
 _METADATA_COLUMNS = frozenset({"_file", "_pos", "_partition", "_spec_id", "_deleted"})
-
-
-@dataclass(frozen=True, kw_only=True)
-class ReadQuery:
-    """What retcon found in a model's SQL."""
-
-    query: Query
-    batching: Batching
-    entity: Entity
-    normalised: str
-    """The SQL without comments and layout, for fingerprints."""
-    problems: tuple[SqlProblem, ...]
-    calls: frozenset[str] = frozenset()
-    """Functions that sqlglot doesn't know, in lower case: those of the project are among them."""
 
 
 def is_built_in(name: str) -> bool:

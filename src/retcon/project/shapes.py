@@ -40,7 +40,7 @@ class NotYet(ValueError):
 class Shape(BaseModel):
     """A mapping with known keys. A key without a value (`gates:` and nothing below) counts as absent."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, defer_build=True)
 
     @model_validator(mode="before")
     @classmethod

@@ -11,6 +11,7 @@ import sqlglot
 from sqlglot import Token, TokenType, exp
 from sqlglot.errors import ParseError, TokenError
 
+from retcon.project.readings import SqlProblem as SqlProblem
 from retcon.project.sql.functions import function_name
 
 DIALECT = "spark"
@@ -25,15 +26,6 @@ _CONTINUED_COMMENT = re.compile(r"--[^\n]*\\\n")
 _CLASS_NAMES = re.compile(r"Required keyword: .* missing for .*")
 _MISSING_QUOTE = re.compile(r"Missing (?P<quote>\S+) from (?P<line>\d+):")
 _PLAIN_SQL = "write plain SQL; values come in as parameters, `:start_date` or one of `params` in retcon.yaml"
-
-
-@dataclass(frozen=True, kw_only=True)
-class SqlProblem:
-    """Something in a query that retcon refuses, with the line of the SQL where it is."""
-
-    message: str
-    line: int | None = None
-    remedy: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
