@@ -3,70 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass, replace
-from itertools import islice
-from time import monotonic
+from dataclasses import replace
 
 from retcon.core.adoption import require_adopted
 from retcon.core.evolution import SchemaChange, comments_for
-from retcon.core.jobs import Job, StagedWave
+from retcon.core.jobs import Job
 from retcon.core.models import Order
 from retcon.core.plans import Beside, PlannedModel
 from retcon.core.readings import require_hours_as_planned
-from retcon.core.retries import TRIES, is_worth_another_try
 from retcon.core.runs import (
     Replaced,
     Resumed,
     Run,
     RunState,
     RunTable,
-    ScanEvidence,
     SlicesKept,
     SliceState,
     StagingDone,
     TablesOpened,
-    WaveFailed,
-    WaveStaged,
     WaveState,
 )
 from retcon.core.schemas import carried_properties, opened_changes, require_aligned, require_same_hashes
 from retcon.core.slices import SliceSet
 from retcon.core.tables import TableFacts, Told
-from retcon.errors import Fault, Refused, RetconError
-from retcon.flow.brakes import Stopped
+from retcon.errors import Fault, Refused
 from retcon.flow.branches import require_own_branch
 from retcon.flow.cancel import drop_staged
-from retcon.flow.context import Context, job_of, target_of
+from retcon.flow.context import Context, job_of
 from retcon.flow.cut_off import as_they_are
 from retcon.flow.judge_inputs import judge_inputs
 from retcon.flow.looks import require_libraries
-from retcon.flow.pause import AT_THE_KEYBOARD
 from retcon.flow.ports import Progress, Tables
 from retcon.flow.rebase import carry_over, content_used
 from retcon.flow.standing import known_tables
 from retcon.flow.still_fits import require_replaceable, require_unchanged_inputs
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Wave:
-    """One wave on its way."""
-
-    planned: PlannedModel
-    number: int
-    slices: SliceSet
-    job: Job
-    look_first: bool
-    """It may be on the branch already."""
-    tries: int = 1
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Outcome:
-    staged: StagedWave
-    seconds: float
-    scanned: Mapping[str, int] | None
-    """None: found on the branch, not computed now."""
+from retcon.flow.waves import Line, Tally, Wave, run_waves
 
 
 def stage(run: Run, context: Context) -> Run:
@@ -81,22 +52,24 @@ def stage(run: Run, context: Context) -> Run:
         require_own_branch(run, planned, context)
     waves_missing = _missing(run, context)
     unstaged = sum(len(slices) for waves in waves_missing.values() for _, slices in waves)
-    tally = _Tally(run, context, already=run.plan.slices - unstaged)
+    tally = Tally(run, context, already=run.plan.slices - unstaged)
     own = {planned.name for planned in run.plan.models}
     # What was pinned anew has to be judged anew.
     judged = own | set(run.pins) if any(table.rebase for table in run.tables.values()) else own
-    for planned in run.plan.models:
-        run = judge_inputs(run, (planned,), judged, context.snapshots(run), context)
+
+    def begun(planned: PlannedModel) -> Line:
+        judge_inputs(run, (planned,), judged, context.snapshots(run), context)
         tally.begin(planned.name)
         missing = _without_kept(run, planned, waves_missing[planned.name], context, tally)
-        if missing:
-            waves = _jobs(run, planned, missing, context, look_first=resuming)
-            _run_waves(run, context, waves, tally, 1 if planned.order is Order.SEQUENTIAL else context.max_active)
+        at_once = 1 if planned.order is Order.SEQUENTIAL else context.max_active
+        return Line(waves=_jobs(run, planned, missing, context, look_first=resuming), at_once=at_once)
+
+    run_waves(run, begun, tally, context)
     return context.record(run, StagingDone())
 
 
 def _without_kept(
-    run: Run, planned: PlannedModel, waves: list[tuple[int, SliceSet]], context: Context, tally: _Tally
+    run: Run, planned: PlannedModel, waves: list[tuple[int, SliceSet]], context: Context, tally: Tally
 ) -> list[tuple[int, SliceSet]]:
     """What is left to compute of the waves of a model, once all that it reads is staged."""
     pending = SliceSet.of(planned.slices.grain, (slice.ordinal for _, slices in waves for slice in slices))
@@ -111,7 +84,7 @@ def _without_kept(
 
 def _jobs(
     run: Run, planned: PlannedModel, waves: Sequence[tuple[int, SliceSet]], context: Context, *, look_first: bool
-) -> Iterator[_Wave]:
+) -> Iterator[Wave]:
     """The waves, each made when its turn comes: one that reads its own table sees what is staged by then."""
     snapshots = context.snapshots(run)
     for number, slices in waves:
@@ -119,7 +92,7 @@ def _jobs(
             head = context.tables.head(run.plan.place(planned.name), run.plan.branch)
             snapshots = {**snapshots, planned.name: head}
         job = job_of(run, planned, slices, snapshots, context, f"w{number}")
-        yield _Wave(planned=planned, number=number, slices=slices, job=_sized(job, context), look_first=look_first)
+        yield Wave(planned=planned, number=number, slices=slices, job=_sized(job, context), look_first=look_first)
 
 
 def _sized(job: Job, context: Context) -> Job:
@@ -234,151 +207,3 @@ def _replaced(run: Run, model: str, beside: Beside, there: TableFacts, tables: T
         spec_id=there.spec_id,
         snapshot_id=there.snapshot_id,
     )
-
-
-class _Tally:
-    """Counts what is done, and tells whoever watches."""
-
-    def __init__(self, run: Run, context: Context, already: int) -> None:
-        self._context = context
-        self._total = run.plan.slices
-        self.slices = already
-        self.rows = 0
-
-    def begin(self, model: str) -> None:
-        self._tell(model)
-
-    def add(self, model: str, outcome: _Outcome) -> None:
-        self.slices += len(outcome.staged.slices)
-        self.rows += sum(slice.rows for slice in outcome.staged.slices)
-        self._tell(model)
-
-    def keep(self, model: str, slices: int) -> None:
-        self.slices += slices
-        self._tell(model)
-
-    def wait(self, wave: _Wave, seconds: float) -> None:
-        note = f"wave {wave.number} failed: try {wave.tries} of {TRIES} in {seconds:.0f} s"
-        self._tell(wave.planned.name, note)
-
-    def _tell(self, model: str, note: str = "") -> None:
-        progress = Progress(step="stage", model=model, done=self.slices, total=self._total, rows=self.rows, note=note)
-        self._context.watch(progress)
-
-
-def _run_waves(run: Run, context: Context, waves: Iterator[_Wave], tally: _Tally, at_once: int) -> None:
-    """In their order, some at once; each is recorded as soon as it is on the branch."""
-    pool = ThreadPoolExecutor(max_workers=at_once, thread_name_prefix="wave")
-    running: dict[Future[_Outcome], _Wave] = {}
-    failed: list[tuple[float, _Wave]] = []
-    """With the moment of their next try; until then each keeps its place."""
-    try:
-        while True:
-            # Before anything is settled: what the brake broke isn't the wave's failure.
-            context.brake.check()
-            for future in [future for future in running if future.done()]:
-                again = _settle(run, context, running.pop(future), future, tally)
-                if again is not None:
-                    seconds = context.backoff(again.tries - 1)
-                    failed.append((monotonic() + seconds, again))
-                    tally.wait(again, seconds)
-            now = monotonic()
-            due = [wave for at, wave in failed if at <= now]
-            failed = [(at, wave) for at, wave in failed if at > now]
-            for wave in (*due, *islice(waves, at_once - len(running) - len(failed) - len(due))):
-                running[pool.submit(_stage_wave, run, context, wave)] = wave
-            if not running and not failed:
-                break
-            until = max(0.0, min(at for at, _ in failed) - monotonic()) if failed else None
-            wait([*running, context.brake.pulled], timeout=until, return_when=FIRST_COMPLETED)
-    except (KeyboardInterrupt, Stopped):
-        context.brake.pull(AT_THE_KEYBOARD, context.warehouse.interrupt)
-        _let_finish(run, context, running, tally)
-        raise
-    except Exception:
-        _let_finish(run, context, running, tally)
-        raise
-    finally:
-        pool.shutdown(wait=True, cancel_futures=True)
-
-
-def _stage_wave(run: Run, context: Context, wave: _Wave) -> _Outcome:
-    target = target_of(run, wave.planned, wave.number)
-    by = wave.job.model.slicing.by
-    began = monotonic()
-    if wave.look_first:
-        # Committed before a crash, or a failure, that came before the ledger knew: not computed again.
-        found = context.tables.find_wave(target, wave.slices, by)
-        if found is not None:
-            return _Outcome(staged=found, seconds=0.0, scanned=None)
-    scanned = context.warehouse.stage(wave.job, target)
-    staged = context.tables.find_wave(target, wave.slices, by)
-    if staged is None:
-        raise Fault(
-            f"{wave.planned.name}, {wave.slices.text}: written, but its commit isn't on the branch",
-            state="production is untouched",
-            next=f"`retcon apply {run.id}` stages it again",
-            retryable=True,
-        )
-    return _Outcome(staged=staged, seconds=monotonic() - began, scanned=scanned)
-
-
-def _settle(run: Run, context: Context, wave: _Wave, future: Future[_Outcome], tally: _Tally) -> _Wave | None:
-    """Record how a wave ended; the wave again, where another try may help."""
-    try:
-        outcome = future.result()
-    except RetconError as error:
-        context.record(run, WaveFailed(model=wave.planned.name, wave=wave.number, error=error.message))
-        if not is_worth_another_try(error, wave.tries):
-            raise
-        # Its commit may have got through though its answer didn't.
-        return replace(wave, tries=wave.tries + 1, look_first=True)
-    except Exception as error:
-        message = f"{wave.planned.name}, {wave.slices.text}: {type(error).__name__}: {error}"[:500]
-        context.record(run, WaveFailed(model=wave.planned.name, wave=wave.number, error=message))
-        raise Fault(
-            message,
-            state="this wave was not staged; waves already staged are kept; production is untouched",
-            next=f"`retcon apply {run.id}` goes on with what is missing",
-        ) from error
-    context.record(
-        run,
-        WaveStaged(
-            model=wave.planned.name,
-            wave=wave.number,
-            snapshot_id=outcome.staged.snapshot_id,
-            slices=outcome.staged.slices,
-            seconds=round(outcome.seconds, 3),
-            scans=_evidence(context, wave, outcome.scanned),
-            adopted=outcome.scanned is None,
-        ),
-    )
-    tally.add(wave.planned.name, outcome)
-    return None
-
-
-def _let_finish(run: Run, context: Context, running: dict[Future[_Outcome], _Wave], tally: _Tally) -> None:
-    """What still got onto its branch is recorded, so that it needn't be computed again."""
-    for future, wave in running.items():
-        future.cancel()
-        if not future.cancelled() and future.exception() is None:
-            _settle(run, context, wave, future, tally)
-
-
-def _evidence(context: Context, wave: _Wave, scanned: Mapping[str, int] | None) -> tuple[ScanEvidence, ...]:
-    """What Spark read, against what was in scope."""
-    if scanned is None:
-        return ()
-    evidence: dict[str, ScanEvidence] = {}
-    for read in wave.job.all_reads:
-        held = context.contents_of(read)
-        if held.told is not Told.ROWS or read.table not in scanned:
-            continue  # Spark's metrics don't say which of them a scan of files was of, or came too late
-        before = evidence.get(read.table)
-        evidence[read.table] = ScanEvidence(
-            input=read.table,
-            scanned_files=scanned[read.table],
-            scope_files=held.of(read.slices).files + (before.scope_files if before else 0),
-            table_files=held.of(None).files + (before.table_files if before else 0),
-        )
-    return tuple(evidence.values())
