@@ -33,6 +33,7 @@ from retcon.core.runs import (
 from retcon.core.schemas import carried_properties, opened_changes, require_aligned, require_same_hashes
 from retcon.core.slices import SliceSet
 from retcon.core.tables import TableFacts, Told
+from retcon.core.tasks import Tasks
 from retcon.errors import Fault, Refused, RetconError
 from retcon.flow.brakes import Stopped
 from retcon.flow.branches import require_own_branch
@@ -67,6 +68,7 @@ class _Outcome:
     seconds: float
     scanned: Mapping[str, int] | None
     """None: found on the branch, not computed now."""
+    tasks: Tasks | None = None
 
 
 def stage(run: Run, context: Context) -> Run:
@@ -90,7 +92,7 @@ def stage(run: Run, context: Context) -> Run:
         tally.begin(planned.name)
         missing = _without_kept(run, planned, waves_missing[planned.name], context, tally)
         if missing:
-            waves = _jobs(run, planned, missing, context, look_first=resuming)
+            waves = context.meter.within(_jobs(run, planned, missing, context, look_first=resuming))
             _run_waves(run, context, waves, tally, 1 if planned.order is Order.SEQUENTIAL else context.max_active)
     return context.record(run, StagingDone())
 
@@ -320,7 +322,8 @@ def _stage_wave(run: Run, context: Context, wave: _Wave) -> _Outcome:
             next=f"`retcon apply {run.id}` stages it again",
             retryable=True,
         )
-    return _Outcome(staged=staged, seconds=monotonic() - began, scanned=scanned)
+    seconds = monotonic() - began
+    return _Outcome(staged=staged, seconds=seconds, scanned=scanned, tasks=context.warehouse.tasks(wave.job.name))
 
 
 def _settle(run: Run, context: Context, wave: _Wave, future: Future[_Outcome], tally: _Tally) -> _Wave | None:
@@ -351,6 +354,8 @@ def _settle(run: Run, context: Context, wave: _Wave, future: Future[_Outcome], t
             seconds=round(outcome.seconds, 3),
             scans=_evidence(context, wave, outcome.scanned),
             adopted=outcome.scanned is None,
+            bytes=wave.job.bytes,
+            tasks=outcome.tasks,
         ),
     )
     tally.add(wave.planned.name, outcome)
