@@ -183,10 +183,13 @@ class Workspace:
     def setup(self) -> Setup:
         """What it took to get here; the next one begins now, and Spark needn't be started for it again."""
         from retcon.flow.meters import Setup
-        from retcon.lakehouse.task_metrics import executor_cores
 
+        cores = self.cores
+        if cores is None:
+            from retcon.lakehouse.task_metrics import executor_cores
+
+            cores = executor_cores(self.spark)
         took = monotonic() - self.since - (self._starting or 0.0)
-        cores = executor_cores(self.spark) if self.cores is None else self.cores
         setup = Setup(preparing=round(max(0.0, took), 3), starting=self._starting, cores=cores)
         self._starting = None
         return setup

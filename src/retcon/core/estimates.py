@@ -52,8 +52,8 @@ class Price:
 
     def text(self, amount: float) -> str:
         """`0.0042 USD`, `12.50 USD`."""
-        digits = 2 if amount >= 1 or amount == 0 else 4
-        return f"{amount:,.{digits}f} {self.currency}".strip()
+        whole, _, digits = f"{amount:,.{2 if amount >= 1 else 4}f}".partition(".")
+        return f"{whole}.{digits.rstrip('0'):0<2} {self.currency}".strip()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,7 +138,10 @@ class Estimate:
             what = "1 slice" if self.canary == 1 else f"{self.canary} slices"
             rest = "" if self.runs else "; proving and publishing are a guess"
             return f"{what} of each model computed now, not written: writing is a guess{rest}"
-        return f"{self.waves} waves of {self.runs} earlier runs" if self.runs > 1 else f"{self.waves} waves of one run"
+        waves = f"{self.waves} {'wave' if self.waves == 1 else 'waves'}"
+        if not self.runs:
+            return f"{waves} of runs that weren't published: proving and publishing are a guess"
+        return f"{waves} of {self.runs} earlier runs" if self.runs > 1 else f"{waves} of one earlier run"
 
     def document(self) -> dict[str, Any]:
         """As it stands in the plan's file."""

@@ -52,15 +52,24 @@ def estimate_facts(plan: Plan) -> Iterator[tuple[str, RenderableType]]:
 
 def _time(estimate: Estimate) -> RenderableType:
     if estimate.seconds is None:
-        never = ", ".join(estimate.unknown)
-        if estimate.canary is not None:
-            return Text(f"not known yet: {never} reads what this plan makes first", style=WARN)
-        return Text(f"not known yet: {never} was never run; --canary 2 tries two slices of each model", style=WARN)
+        return _unknown(estimate)
     text = Text(span_text(estimate.seconds))
     hours = estimate.core_hours
     if hours is not None:
         text.append(f", {hours.low:.4f} to {hours.high:.4f} core hours on {counted(estimate.cores or 0, 'core')}")
     return Text.assemble(text, (f"  from {estimate.basis}", QUIET))
+
+
+def _unknown(estimate: Estimate) -> Text:
+    named = ", ".join(estimate.unknown[:3]) + (", …" if len(estimate.unknown) > 3 else "")
+    is_one = len(estimate.unknown) == 1
+    told = Text(f"not known yet: {named} ", style=WARN)
+    if estimate.canary is None:
+        told.append(f"{'was' if is_one else 'were'} never run")
+        return Text.assemble(told, ("  --canary 2 tries two slices of each model", QUIET))
+    told.append(f"{'reads' if is_one else 'read'} what this plan makes first")
+    known = (f"{model} is staged in {span_text(span)}" for model, span in estimate.models.items())
+    return Text("; ").join([told, *(Text(each) for each in known)])
 
 
 def _cost(cost: Span, price: Price) -> Text:
@@ -129,14 +138,14 @@ _HEADS = (
     number("commit"),
     number("task time"),
     number("CPU"),
-    number("in scope"),
+    number("read"),
     number("written"),
 )
 
 
 def _models(waves: Sequence[TimedWave]) -> RenderableType | None:
-    if not waves:
-        return None
+    if len({wave.model for wave in waves}) == len(waves):
+        return None  # a wave each: these are told below
     by_model: dict[str, list[TimedWave]] = {}
     for wave in waves:
         by_model.setdefault(wave.model, []).append(wave)
@@ -167,9 +176,9 @@ def _amounts(waves: Sequence[TimedWave]) -> tuple[str, ...]:
         sum(each.run_seconds for each in told),
         sum(each.cpu_seconds for each in told),
     )
-    known = [wave.bytes for wave in waves if wave.bytes is not None]
+    read = sum(each.read_bytes for each in told)
     return (
         *(duration(each) if told else NONE for each in sums),
-        size(sum(known)) if known else NONE,
+        size(read) if read else NONE,
         size(sum(wave.written_bytes for wave in waves)),
     )
