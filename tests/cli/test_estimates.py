@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -24,13 +23,12 @@ WHY = ("--reason", "wrong rates")
 
 
 @pytest.fixture(autouse=True)
-def _no_spark(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     def start(_: Workspace) -> object:
         raise AssertionError("Spark was started")
 
     monkeypatch.setattr(Workspace, "warehouse", property(start))
     monkeypatch.setattr(Workspace, "cores", 2)
-    yield
 
 
 def began(**more: Any) -> ApplyBegan:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from time import sleep
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
@@ -9,18 +10,23 @@ from pyspark.sql import SparkSession
 
 from retcon.core.tasks import Tasks
 
-_PATIENCE_MS = 2_000
+_LOOKS, _BETWEEN = 40, 0.05
+"""Spark's listeners are told in their own time, seconds after others where much is going on."""
 
 
 def tasks_of(spark: SparkSession, name: str) -> Tasks | None:
     """What the tasks of the last job of this name did; None where Spark doesn't know yet, or any more."""
     session: Any = spark._jsparkSession
     try:
-        session.sparkContext().listenerBus().waitUntilEmpty(_PATIENCE_MS)
-        execution = _execution(session.sharedState().statusStore(), name)
-        return None if execution is None else _told(execution, session.sparkContext().statusStore())
+        for _ in range(_LOOKS):
+            execution = _execution(session.sharedState().statusStore(), name)
+            if execution is not None:
+                # The end of a job is told after those of its stages.
+                return _told(execution, session.sparkContext().statusStore())
+            sleep(_BETWEEN)
     except Py4JJavaError:
-        return None  # other jobs keep it busy, or have pushed this one out: no reason to fail one that is done
+        pass  # others have pushed it out: no reason to fail what is done
+    return None
 
 
 def executor_cores(spark: SparkSession) -> int | None:
