@@ -181,7 +181,7 @@ class Workspace:
         return self.outline.settings.spark.cores(os.cpu_count())
 
     def setup(self) -> Setup:
-        """What it took to get here; the next one begins now, and Spark needn't be started for it again."""
+        """What it took to get here; what comes next has Spark already."""
         from retcon.flow.meters import Setup
 
         cores = self.cores

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from time import monotonic
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -29,8 +29,10 @@ from retcon.core.slices import SliceSet
 from retcon.errors import BadArguments
 from retcon.flow.plan import Ask
 from retcon.project.key_files import Gathered
-from retcon.project.plan_files import Asked
 from retcon.wiring import Workspace, new_suffix
+
+if TYPE_CHECKING:
+    from retcon.project.plan_files import Asked
 
 
 @dataclass(frozen=True, kw_only=True)

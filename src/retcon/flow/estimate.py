@@ -13,7 +13,7 @@ from retcon.core.plans import Origin, Plan, PlannedModel
 from retcon.core.runs import Run
 from retcon.core.slices import SliceSet
 from retcon.core.tables import Told
-from retcon.core.timings import run_sample, timing_of, wave_sample
+from retcon.core.timings import TimedWave, run_sample, timing_of, wave_sample
 from retcon.flow.context import read_as_planned
 from retcon.flow.moves import job_now
 from retcon.flow.ports import Progress, Trial, Watch
@@ -115,7 +115,7 @@ class Estimator:
     # ── canaries ──────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _try(self, planned: PlannedModel, canary: Canary) -> list[WaveSample]:
-        """None where what it reads is made by the same plan, and isn't there yet."""
+        """Nothing where what it reads is made by the same plan, and isn't there yet."""
         if any(i.origin is Origin.RUN and not i.files for i in planned.inputs):
             return []
         drawn = spread_out(planned.computed, canary.slices)
@@ -128,16 +128,18 @@ class Estimator:
                 # The first time a query is run, it is compiled: that isn't paid by every slice.
                 canary.trial(job)
             tried = canary.trial(job)
-            tasks = 0.0 if tried.tasks is None else tried.tasks.seconds
-            found.append(
-                WaveSample(
-                    seconds=tried.seconds,
-                    fixed=0.0 if tried.tasks is None else max(0.0, tried.seconds - tasks),
-                    slices=1,
-                    bytes=self._bytes(planned, (alone,)),
-                    cores=self.cores,
-                )
+            wave = TimedWave(
+                model=planned.name,
+                wave=0,
+                slices=1,
+                seconds=tried.seconds,
+                at_once=1,
+                cores=self.cores,
+                bytes=self._bytes(planned, (alone,)),
+                written_bytes=0,
+                tasks=tried.tasks,
             )
+            found.append(wave_sample(wave))
         canary.watch(Progress(step="canary", model=planned.name, done=len(found), total=len(drawn)))
         return found
 

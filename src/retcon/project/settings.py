@@ -117,6 +117,12 @@ def _time_zone(text: str) -> str:
     return text
 
 
+def _price(value: float) -> float:
+    if not (math.isfinite(value) and value > 0):
+        raise Objection("must be a price above 0", remedy="leave out `cost` where computing costs nothing")
+    return value
+
+
 class _CatalogKeys(Shape):
     """Further keys are Iceberg's."""
 
@@ -146,7 +152,7 @@ class _LimitsKeys(Shape):
 
 
 class _CostKeys(Shape):
-    core_hour: Annotated[float, Field(gt=0, allow_inf_nan=False)]
+    core_hour: Annotated[float, AfterValidator(_price)]
     currency: str = ""
 
 
