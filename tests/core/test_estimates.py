@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from retcon.core.budgets import Budget, budget_from, parse_budget, require_countable, require_within
+from retcon.core.durations import seconds_text
 from retcon.core.estimates import (
     Estimate,
     Learned,
@@ -21,7 +22,6 @@ from retcon.core.estimates import (
     estimate_from,
     estimated,
     rest_of,
-    seconds_text,
     staging_of,
 )
 from retcon.core.projects import SparkSettings
@@ -93,6 +93,13 @@ def test_one_wave_that_hung_doesnt_stretch_the_range() -> None:
     calm = span_of(staging_of(a_share(), [a_wave()] * 30, 2))
     hung = span_of(staging_of(a_share(), [*[a_wave()] * 29, a_wave(seconds=3_600.0)], 2))
     assert hung.high == pytest.approx(calm.high)
+
+
+def test_the_first_waves_of_a_run_take_longer_and_the_others_make_up_for_it() -> None:
+    runs = [[a_wave(seconds=40.0, run=run), *[a_wave(run=run)] * 9] for run in "abcdef"]
+    span = span_of(staging_of(a_share(waves=10, bytes=10_000_000), [each for run in runs for each in run], 2))
+    assert span.low < 40 + 9 * 10 < span.high
+    assert span.high < 10 * 40 / 2, "not every wave is a first one"
 
 
 def test_the_range_is_narrower_the_more_was_measured() -> None:

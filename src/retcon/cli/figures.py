@@ -7,7 +7,7 @@ from datetime import UTC, datetime, tzinfo
 from decimal import Decimal
 from zoneinfo import ZoneInfo
 
-from retcon.core.estimates import seconds_text
+from retcon.core.durations import seconds_text
 from retcon.core.gates import percent
 from retcon.core.slices import SliceSet
 from retcon.flow.tell import Change

@@ -6,7 +6,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from retcon.core.estimates import Estimate, Price, seconds_text
+from retcon.core.durations import seconds_text
+from retcon.core.estimates import Estimate, Price
 from retcon.errors import BadArguments, Refused
 
 _BUDGET = re.compile(r"(\d+(?:\.\d+)?)\s*([^\W\d_]*)")

@@ -1,7 +1,7 @@
 """Estimates: how long a plan will take, and what that costs, from what was measured before.
 
 A wave takes a part that is there however little it reads, and a part that grows with what it reads. Both are medians
-over the waves of earlier runs; how far these lie apart makes the range.
+over the waves of earlier runs; how far these runs were from what that comes to makes the range.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import combinations
 from math import sqrt
-from statistics import median
 from typing import Any
 
 _FEW = 0.5
@@ -66,6 +65,8 @@ class WaveSample:
     slices: int
     bytes: int | None
     cores: int | None
+    run: str = ""
+    """Waves of one run are judged together: its first ones take longer, and the others make up for it."""
 
     def work(self, *, by_bytes: bool) -> float:
         return float(self.bytes or 0) if by_bytes else float(self.slices)
@@ -220,19 +221,19 @@ def staging_of(share: Share, samples: Sequence[WaveSample], cores: int | None) -
         # Where cores aren't known on both sides, they are taken to be the same.
         return float(sample_cores) if sample_cores and cores else 1.0
 
-    fixed = median(sample.fixed for sample in known)
-    rate = median((s.seconds - s.fixed) * on(s.cores) / s.work(by_bytes=by_bytes) for s in known)
+    fixed = median_of(sample.fixed for sample in known)
+    rate = median_of((s.seconds - s.fixed) * on(s.cores) / s.work(by_bytes=by_bytes) for s in known)
 
     def taking(waves: int, work: float, sample_cores: int | None) -> float:
         return fixed * waves + rate * work / on(sample_cores)
 
-    apart = [
-        sample.seconds / told
-        for sample in known
-        if (told := taking(1, sample.work(by_bytes=by_bytes), sample.cores)) > 0
-    ]
+    measured: dict[str | int, list[tuple[float, float]]] = {}
+    for number, sample in enumerate(known):
+        told = taking(1, sample.work(by_bytes=by_bytes), sample.cores)
+        measured.setdefault(sample.run or number, []).append((sample.seconds, told))
+    sums = [(sum(seconds for seconds, _ in each), sum(told for _, told in each)) for each in measured.values()]
+    spread = _spread([seconds / told for seconds, told in sums if told > 0])
     work = float(share.bytes or 0) if by_bytes else float(share.slices)
-    spread = _spread(apart)
     return spread * taking(share.waves, work, cores if all(s.cores for s in known) else None)
 
 
@@ -241,7 +242,7 @@ def rest_of(staging: Span, runs: Sequence[RunSample]) -> Span:
     if not runs:
         low, high = _UNKNOWN_REST
         return Span(low=staging.low * low, high=staging.high * high)
-    typical = median(run.rest for run in runs)
+    typical = median_of(run.rest for run in runs)
     shortest, longest = (edge(run.staging for run in runs) for edge in (min, max))
     if longest >= 2 * shortest and len(runs) > 2:
         slope, base = _line([(run.staging, run.rest) for run in runs])
@@ -249,7 +250,7 @@ def rest_of(staging: Span, runs: Sequence[RunSample]) -> Span:
         low, high = (base + slope * edge for edge in (staging.low, staging.high))
         return Span(low=low * spread.low, high=high * spread.high)
     # From runs of one size nobody can tell: between always the same, and as much more as there is more to stage.
-    ratio = median(run.rest / run.staging for run in runs)
+    ratio = median_of(run.rest / run.staging for run in runs)
     doubt = 1 + _FEW / sqrt(len(runs))
     low = min(typical, ratio * staging.low) / doubt
     return Span(low=low, high=max(typical, ratio * staging.high) * doubt)
@@ -258,13 +259,13 @@ def rest_of(staging: Span, runs: Sequence[RunSample]) -> Span:
 def _line(points: Sequence[tuple[float, float]]) -> tuple[float, float]:
     """The line through the middle of these points, rising: outliers don't turn it (Theil and Sen)."""
     slopes = [(y2 - y1) / (x2 - x1) for (x1, y1), (x2, y2) in combinations(points, 2) if x1 != x2]
-    slope = max(0.0, median(slopes)) if slopes else 0.0
-    return slope, max(0.0, median(y - slope * x for x, y in points))
+    slope = max(0.0, median_of(slopes)) if slopes else 0.0
+    return slope, max(0.0, median_of(y - slope * x for x, y in points))
 
 
 def _around(values: Sequence[float]) -> Span:
     """From how low to how high something is."""
-    middle = median(values)
+    middle = median_of(values)
     return _spread([value / middle for value in values if middle > 0]) * middle
 
 
@@ -273,8 +274,12 @@ def _spread(factors: Sequence[float]) -> Span:
     if not factors:
         return Span(low=1.0, high=1.0)
     doubt = 1 + _FEW / sqrt(len(factors))
-    low, high = _quantile(factors, _OUTER), _quantile(factors, 1 - _OUTER)
-    return Span(low=min(1.0, low) / doubt, high=max(1.0, high) * doubt)
+    return Span(low=_quantile(factors, _OUTER) / doubt, high=_quantile(factors, 1 - _OUTER) * doubt)
+
+
+def median_of(values: Iterable[float]) -> float:
+    """The one in the middle."""
+    return _quantile(values, 0.5)
 
 
 def _quantile(values: Iterable[float], share: float) -> float:
@@ -283,17 +288,3 @@ def _quantile(values: Iterable[float], share: float) -> float:
     below = int(place)
     above = min(below + 1, len(held) - 1)
     return held[below] + (held[above] - held[below]) * (place - below)
-
-
-def seconds_text(seconds: float) -> str:
-    """`0.8 s`, `42 s`, `3 min 20 s`, `2 h 5 min`."""
-    if seconds < 9.95:
-        return f"{seconds:.1f} s"
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    minutes, rest = divmod(whole, 60)
-    if minutes < 60:
-        return f"{minutes} min {rest} s" if rest else f"{minutes} min"
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes} min" if minutes else f"{hours} h"

@@ -10,11 +10,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
-from statistics import median
 from typing import Any
 
 from retcon.core.chains import RecordedEvent
-from retcon.core.estimates import RunSample, WaveSample
+from retcon.core.estimates import RunSample, WaveSample, median_of
 from retcon.core.runs import (
     ApplyBegan,
     Cancelled,
@@ -231,7 +230,7 @@ def _shared(waves: Sequence[TimedWave]) -> tuple[TimedWave, ...]:
     return tuple(replace(wave, at_once=min(wave.at_once, number[wave.model])) for wave in waves)
 
 
-def wave_sample(wave: TimedWave) -> WaveSample:
+def wave_sample(wave: TimedWave, run: str = "") -> WaveSample:
     """What a wave of an earlier run tells."""
     tasks = 0.0 if wave.tasks is None else wave.tasks.seconds
     fixed = 0.0 if wave.tasks is None else max(0.0, wave.seconds - tasks)
@@ -241,6 +240,7 @@ def wave_sample(wave: TimedWave) -> WaveSample:
         slices=wave.slices,
         bytes=wave.bytes,
         cores=wave.cores,
+        run=run,
     )
 
 
@@ -252,7 +252,7 @@ def run_sample(timing: Timing) -> RunSample | None:
     rest = (Step.OPENING, Step.PROVING, Step.PUBLISHING, Step.CHECKING)
     starts = [s for turn in timing.turns if (s := turn.seconds.get(Step.STARTING)) is not None]
     return RunSample(
-        starting=median(starts) if starts else None,
+        starting=median_of(starts) if starts else None,
         staging=steps[Step.STAGING],
         rest=sum(steps.get(step, 0.0) for step in rest),
     )

@@ -69,7 +69,7 @@ class Estimator:
         for run in sorted(seen.values(), key=lambda run: run.created):
             timing = timing_of(self.records.ledger.events(run.id))
             for wave in timing.waves:
-                waves.setdefault(wave.model, []).append(wave_sample(wave))
+                waves.setdefault(wave.model, []).append(wave_sample(wave, run.id))
             sample = run_sample(timing)
             if sample is not None:
                 whole[run.id] = sample
