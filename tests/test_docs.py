@@ -18,6 +18,7 @@ from pydantic import BaseModel
 
 from retcon.cli import main
 from retcon.core import gates
+from retcon.core.estimates import Estimate, Price, Span
 from retcon.core.plans import to_document
 from retcon.core.runs import Event, RunState
 from retcon.ledger.migrate import migrate
@@ -343,9 +344,12 @@ def nested_keys(document: object, above: str = "") -> set[str]:
 
 def test_the_plan_in_the_reference_has_the_keys_of_a_real_one() -> None:
     example, expect = (fence for fence in fences("yaml") if fence.page.name == "plans.md")
-    plan = a_plan(force=False)
+    models = {"mart.fct_orders_usd": Span(low=1.0, high=2.0), "mart.fct_daily_revenue": Span(low=1.0, high=2.0)}
+    price = Price(core_hour=0.12, currency="USD")
+    estimate = Estimate(seconds=Span(low=1.0, high=2.0), models=models, cores=2, price=price)
+    plan = replace(a_plan(force=False), estimate=estimate, planned_in=0.9)
     assert with_expectations(replace(plan, models=plan.models[:1]), yaml.safe_load(expect.text)["expect"], "x").expect
-    assert nested_keys(yaml.safe_load(example.text)) == nested_keys(to_document(a_plan(force=False)))
+    assert nested_keys(yaml.safe_load(example.text)) == nested_keys(to_document(plan))
 
 
 def commands_in(text: str) -> Iterator[list[str]]:

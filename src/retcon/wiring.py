@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from time import monotonic
 from typing import TYPE_CHECKING, Any, cast
 
 from retcon.errors import BadArguments, Problem, Refused
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from sqlalchemy import Engine
 
+    from retcon.core.estimates import Estimate
     from retcon.core.gates import Metric
     from retcon.core.jobs import Job, Read
     from retcon.core.measures import SliceMeasure
@@ -36,10 +38,12 @@ if TYPE_CHECKING:
     from retcon.flow.detect import Detective
     from retcon.flow.doctor import Doctor
     from retcon.flow.driving import Caller
+    from retcon.flow.estimate import Estimator
     from retcon.flow.find import Finder
     from retcon.flow.freshness import Freshener
     from retcon.flow.late import LateChanges
     from retcon.flow.load import Loader
+    from retcon.flow.meters import Setup
     from retcon.flow.migrate import Migrator
     from retcon.flow.plan import Planner
     from retcon.flow.ports import Clock, GroupCommits, Warehouse, Watch
@@ -90,6 +94,9 @@ class Workspace:
         self.clock = clock
         self.who = who or _user()
         self.environment = environment
+        self.since = monotonic()
+        """Since when it prepares what it does next."""
+        self._starting: float | None = None
 
     @cached_property
     def project(self) -> Project:
@@ -185,7 +192,29 @@ class Workspace:
     def spark(self) -> SparkSession:
         from retcon.lakehouse.sessions import start_session
 
-        return start_session(self.outline.settings, self.environ)
+        began = monotonic()
+        session = start_session(self.outline.settings, self.environ)
+        self._starting = round(monotonic() - began, 3)
+        return session
+
+    @cached_property
+    def cores(self) -> int | None:
+        """Those that Spark's tasks will run on, as far as settings tell."""
+        return self.outline.settings.spark.cores(os.cpu_count())
+
+    def setup(self) -> Setup:
+        """What it took to get here; what comes next has Spark already."""
+        from retcon.flow.meters import Setup
+
+        cores = self.cores
+        if cores is None:
+            from retcon.lakehouse.task_metrics import executor_cores
+
+            cores = executor_cores(self.spark)
+        took = monotonic() - self.since - (self._starting or 0.0)
+        setup = Setup(preparing=round(max(0.0, took), 3), starting=self._starting, cores=cores)
+        self._starting = None
+        return setup
 
     @cached_property
     def warehouse(self) -> Warehouse:
@@ -207,6 +236,24 @@ class Workspace:
         from retcon.flow.plan import Planner
 
         return Planner(self.project, self.tables, self.ledger, _SqlText(), self._homes)
+
+    @property
+    def estimator(self) -> Estimator:
+        """Whoever knows how long things take."""
+        from retcon.flow.estimate import Estimator
+        from retcon.flow.records import Records
+
+        records = Records(project=self.project, ledger=self.ledger, tables=self.tables)
+        return Estimator(records=records, cores=self.cores)
+
+    def try_slices(self, plan: Plan, slices: int, watch: Watch) -> Estimate:
+        """How long a plan will take, by some slices of each model: starts Spark, computes them, writes nothing."""
+        from retcon.flow.estimate import Canary
+
+        self.import_code(self.project.graph.models[planned.name] for planned in plan.models)
+        trial = self.warehouse.trial
+        canary = Canary(slices=slices, trial=trial, watch=watch, now=self.clock())
+        return self.estimator.tried(plan, canary, self._starting)
 
     @property
     def finder(self) -> Finder:
@@ -466,7 +513,12 @@ class Workspace:
         except Refused:
             plan = self.read_plan(name)
             return Asked(
-                id=plan.id, reason=plan.reason, request=plan.request, keys=plan.keys, expect=written(plan.expect)
+                id=plan.id,
+                reason=plan.reason,
+                request=plan.request,
+                keys=plan.keys,
+                budget=plan.budget,
+                expect=written(plan.expect),
             )
         return read_asked(path, self.root)
 
@@ -520,6 +572,7 @@ class Workspace:
         """
         from retcon import __version__
         from retcon.flow.context import Context
+        from retcon.flow.meters import Setup
         from retcon.lakehouse.jars import versions
         from retcon.processes import is_gone, this_process
 
@@ -536,6 +589,7 @@ class Workspace:
             is_gone=is_gone,
             max_active=max_active,
             versions={"retcon": __version__, **versions()},
+            setup=self.setup() if on_start is None else Setup(),
         )
 
 

@@ -12,6 +12,8 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from retcon.core.budgets import Budget
+from retcon.core.estimates import Estimate
 from retcon.core.intervals import Interval
 from retcon.core.keys import Keys
 from retcon.core.plans import (
@@ -224,6 +226,7 @@ def test_every_field_of_a_plan_is_in_its_document() -> None:
         "request": replace(plan.request, downstream=False), "timezone": "UTC", "models": plan.models[:1],
         "outside": (), "settings": "t", "limits": {}, "notes": (), "params": {"source": "ecb"},
         "keys": Keys(column="id", count=1, values=("17",)), "load": Load(advances=()),
+        "estimate": Estimate(seconds=None), "budget": Budget(cost=5.0), "planned_in": 0.7,
     }  # fmt: skip
     assert {*changes, "reason", "expect"} == set(vars(plan))
     for name, value in changes.items():

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from retcon.core.estimates import Price
 from retcon.core.limits import Limits
 from retcon.core.projects import Consumer, Settings, Source
 from retcon.errors import Problem, ProjectInvalid, Refused
@@ -86,6 +87,15 @@ def test_every_key_of_the_design_is_read(root: Path) -> None:
         "export": Consumer(name="export"),
     }
     assert settings.environments == {"staging": "staging_"}
+
+
+def test_what_computing_costs_is_a_number_and_its_currency_and_changes_no_results(root: Path) -> None:
+    assert load(root, MINIMAL + "cost: {core_hour: 0.12, currency: USD}\n").cost == Price(
+        core_hour=0.12, currency="USD"
+    )
+    assert load(root, MINIMAL + "cost: {core_hour: 3}\n").cost == Price(core_hour=3.0)
+    assert load(root, MINIMAL).cost is None
+    assert load(root, MINIMAL + "cost: {core_hour: 3}\n").fingerprint == load(root, MINIMAL).fingerprint
 
 
 def test_little_is_required_and_the_rest_has_defaults(root: Path) -> None:
@@ -276,6 +286,10 @@ def test_the_fingerprint_follows_what_changes_results_and_no_secret(root: Path) 
         ("timezone: ../../etc/passwd", "`timezone` isn't a known time zone"),
         ("timezone: America", "`timezone` isn't a known time zone"),
         ("timezone: 5", "`timezone` must be text, not a number"),
+        ("cost: {core_hour: 0}", "`cost.core_hour` must be a price above 0"),
+        ("cost: {core_hour: .inf}", "`cost.core_hour` must be a price above 0"),
+        ("cost: {core_hour: cheap}", "`cost.core_hour` must be a number, not text"),
+        ("cost: {currency: USD}", "the key `cost.core_hour` is missing"),
         ("limits: {slices: 0}", "`limits.slices` must be at least 1"),
         ("limits: {slices: true}", "`limits.slices` must be a whole number, not true or false"),
         ("limits: {slices: '5'}", "`limits.slices` must be a whole number, not text"),

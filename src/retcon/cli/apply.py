@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from enum import StrEnum
 from functools import partial
+from time import monotonic
 from typing import Annotated
 
 import typer
@@ -18,6 +19,7 @@ from retcon.cli.progress import watching
 from retcon.cli.terminals import Terminal, terminal_of, zone_of
 from retcon.cli.views.certificates import followed_up_section
 from retcon.cli.views.runs import applied_view, failed_view
+from retcon.core.budgets import Budget, parse_budget
 from retcon.core.plans import Plan
 from retcon.core.runs import Run, RunState
 from retcon.errors import BadArguments, GatesFailed, ProductionFailed, Refused
@@ -25,6 +27,7 @@ from retcon.flow.apply import Override, Until, open_run
 from retcon.flow.apply import apply as drive
 from retcon.flow.context import Context
 from retcon.flow.follow_up import is_followed_up
+from retcon.flow.meters import require_budget
 from retcon.flow.tell import DiffReport
 from retcon.wiring import Workspace
 
@@ -55,6 +58,10 @@ def apply(
         typer.Option("--no-rebase", help="Refuse where others wrote meanwhile, instead of staging those slices anew."),
     ] = False,
     reason: Annotated[str | None, typer.Option("--reason", metavar="TEXT", help="Why the override is right.")] = None,
+    budget: Annotated[
+        str | None,
+        typer.Option("--budget", metavar="AMOUNT|TIME", help="Pause between waves where the run takes more in all."),
+    ] = None,
     env: Environment = None,
     project: ProjectFolder = None,
     as_json: Json = False,
@@ -64,7 +71,8 @@ def apply(
     PLAN is the plan's file or id. Everything is computed beside production, judged by the gates, and published in
     one step, or not at all. Slices that others added rows to meanwhile are staged and proven anew. Ctrl-C pauses;
     applying again goes on with what is missing, and does nothing where all is done. After the publish, manifests show
-    that nothing else changed, and the gates are judged on production. Exit code 4: a gate failed, and nothing was
+    that nothing else changed, and the gates are judged on production. With --budget the run pauses where it has taken
+    more, to go on with a higher one. Exit code 4: a gate failed, and nothing was
     published; or production doesn't pass, and the error says so.
 
     \b
@@ -88,12 +96,16 @@ def apply(
     workspace = terminal.workspace(project, env)
     reviewed = workspace.read_plan(plan)
     workspace.enter(reviewed.environment, f"plan {reviewed.id}")
+    limit = None if budget is None else parse_budget(budget, workspace.project.settings.cost)
+    _require_budget(reviewed, limit, workspace)
     run = opened(reviewed, workspace)
     if run.state is RunState.PUBLISHED:
         follow_up(run, workspace, terminal)
     else:
         as_far_as = Until(until.value) if until else Until.PUBLISHED
-        steps = partial(drive, until=as_far_as, override=answer, rebase=not no_rebase, expect=reviewed.expect)
+        steps = partial(
+            drive, until=as_far_as, override=answer, rebase=not no_rebase, expect=reviewed.expect, budget=limit
+        )
         run = go_on(run, workspace, terminal, max_active, steps)
     report = workspace.teller.show_run(run)
     diff = _measured(workspace, run)
@@ -101,6 +113,13 @@ def apply(
     terminal.report(
         lambda: run_result(report, diff), lambda: applied_view(report, diff, settings.consumers, zone_of(workspace))
     )
+
+
+def _require_budget(plan: Plan, given: Budget | None, workspace: Workspace) -> None:
+    """Before the run is opened, and Spark started."""
+    run = workspace.ledger.run(plan.id)
+    if run is None or not run.state.is_over:
+        require_budget(run, plan, given, workspace.ledger, workspace.project.settings, workspace.cores)
 
 
 def opened(plan: Plan, workspace: Workspace) -> Run:
@@ -132,6 +151,8 @@ def go_on(
         if not terminal.as_json:
             terminal.show(failed_view(verdicts))
         raise
+    finally:
+        workspace.since = monotonic()  # for what this process does next
     deliver(workspace, terminal)
     return done
 

@@ -8,6 +8,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
+from retcon.core.durations import seconds_text
 from retcon.core.findings import percent
 
 if TYPE_CHECKING:
@@ -58,16 +59,7 @@ def change(pair: Change) -> str:
 
 def duration(seconds: float) -> str:
     """`0.8 s`, `42 s`, `3 min 20 s`, `2 h 5 min`."""
-    if seconds < 9.95:
-        return f"{seconds:.1f} s"
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    minutes, rest = divmod(whole, 60)
-    if minutes < 60:
-        return f"{minutes} min {rest} s" if rest else f"{minutes} min"
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes} min" if minutes else f"{hours} h"
+    return seconds_text(seconds)
 
 
 def slices(held: SliceSet, most: int = 3) -> str:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from retcon.cli.certificate_results import followed_up_result
+from retcon.cli.timing_results import taken_result
 from retcon.cli.views.projects import CheckReport, next_commands
 from retcon.cli.views.sql import Rendering
 from retcon.core.evolution import ColumnStep
@@ -204,6 +205,7 @@ def run_result(report: RunReport, diff: DiffReport | None, *, code: bool = False
         "verdicts": verdict_results(report.verdicts),
         "waves": [_wave(wave) for wave in report.waves],
         "totals": _totals(report.run),
+        "taken": taken_result(report),
         **followed_up_result(report),
         "parameters": dict(report.parameters),
         "applied": [{"at": e.at, "who": e.who, **e.body} for e in report.applied],

@@ -7,17 +7,20 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated
+from time import monotonic
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from retcon.cli.arguments import End, Environment, Json, ProjectFolder, Select, Start
 from retcon.cli.json_output import plan_result
 from retcon.cli.load_results import stale_result
+from retcon.cli.progress import watching
 from retcon.cli.staleness import explain, found_stale
-from retcon.cli.terminals import terminal_of, zone_of
+from retcon.cli.terminals import Terminal, terminal_of, zone_of
 from retcon.cli.views.loads import nothing_differs_view, stale_notes
 from retcon.cli.views.plans import plan_view
+from retcon.core.budgets import Budget, parse_budget, require_countable, require_within
 from retcon.core.expectations import written
 from retcon.core.intervals import Edge, parse_edge
 from retcon.core.keys import Keys
@@ -27,6 +30,9 @@ from retcon.errors import BadArguments
 from retcon.flow.plan import Ask
 from retcon.project.key_files import Gathered
 from retcon.wiring import Workspace, new_suffix
+
+if TYPE_CHECKING:
+    from retcon.project.plan_files import Asked
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,6 +53,8 @@ class _Wish:
     expect: tuple[str, ...]
     force: bool
     dry_run: bool
+    canary: int | None
+    budget: str | None
 
 
 def plan(
@@ -90,6 +98,18 @@ def plan(
             "--expect", metavar="YAML", help="What the correction will do, as the plan's file has it; may be repeated."
         ),
     ] = None,
+    canary: Annotated[
+        int | None,
+        typer.Option(
+            "--canary", min=1, metavar="N", help="Compute N slices of each model, writing nothing, to tell the time."
+        ),
+    ] = None,
+    budget: Annotated[
+        str | None,
+        typer.Option(
+            "--budget", metavar="AMOUNT|TIME", help="Refuse a plan that takes more; its run pauses where it does."
+        ),
+    ] = None,
     why: Annotated[
         str | None,
         typer.Option(
@@ -117,7 +137,8 @@ def plan(
     Refused where another run is under way over the same slices, unless --force lets both stage: the publish decides.
 
     The plan is printed and written to backfills/<id>.yaml. Nothing is written to tables: `retcon apply` runs it. Spark
-    is started only where --keys-from names a table or a query, or where rows that are merged may leave other slices.
+    is started only where --keys-from names a table or a query, where rows that are merged may leave other slices, or
+    for --canary. How long it will take is told from earlier runs of the models.
 
     \b
     Example:
@@ -139,6 +160,8 @@ def plan(
         expect=tuple(expect or ()),
         force=force,
         dry_run=dry_run,
+        canary=canary,
+        budget=budget,
     )
     if keys is not None and keys_from is not None:
         raise BadArguments("--keys and --keys-from were both given", next="pass one of them")
@@ -160,7 +183,8 @@ def plan(
     try:
         planned = workspace.planner.plan(replace(ask, keys=gathered.keys if gathered is not None else None))
         expecting = workspace.expecting(planned, wish.expect, before.expect if before is not None else None)
-        made = with_command(expecting, keys=keys, keys_from=keys_from)
+        limited = replace(expecting, budget=_budget(wish, before, workspace))
+        made = _estimated(with_command(limited, keys=keys, keys_from=keys_from), wish, workspace, terminal)
         path = None if dry_run else workspace.write_plan(made, gathered)
     finally:
         if gathered is not None:
@@ -170,6 +194,29 @@ def plan(
         lambda: plan_result(made, path),
         lambda: plan_view(made, settings, zone_of(workspace), shown_file(path)),
     )
+
+
+def _budget(wish: _Wish, before: Asked | None, workspace: Workspace) -> Budget | None:
+    settings = workspace.project.settings
+    given = parse_budget(wish.budget, settings.cost) if wish.budget is not None else None
+    budget = given or (before.budget if before is not None else None)
+    if budget is not None:
+        require_countable(budget, workspace.cores, settings.cost, settings.spark.master)
+    return budget
+
+
+def _estimated(made: Plan, wish: _Wish, workspace: Workspace, terminal: Terminal) -> Plan:
+    """The plan with how long it will take; refused where that is over its budget."""
+    planned_in = round(monotonic() - workspace.since, 3)
+    if wish.canary is None:
+        estimate = workspace.estimator.estimate(made)
+    else:
+        terminal.say("starting Spark…")
+        with watching(terminal.err) as watch:
+            estimate = workspace.try_slices(made, wish.canary, watch)
+    if made.budget is not None:
+        require_within(made.budget, estimate, workspace.project.settings.cost, state="no plan was written")
+    return replace(made, estimate=estimate, planned_in=planned_in)
 
 
 def _gathered(wish: _Wish, workspace: Workspace) -> Gathered | None:
@@ -251,6 +298,7 @@ def with_command(made: Plan, *, keys: str | None = None, keys_from: str | None =
         words += ["--keys-from", keys_from]
     elif made.keys is not None:
         words += ["--keys", keys or f"{made.keys.column}={','.join(made.keys.values)}"]
+    words += ["--budget", made.budget.words] if made.budget is not None else []
     words += ["--env", request.environment] if request.environment is not None else []
     words += ["--force"] if request.force else []
     words += [*_expect_words(made), "--reason", made.reason]

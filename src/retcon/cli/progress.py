@@ -19,6 +19,7 @@ _VERBS = {
     "stage": ("staging", "staged"),
     "rebase": ("others wrote meanwhile", "rebased"),
     "prove": ("proving", "proven"),
+    "canary": ("trying slices", "tried"),
     "compare": ("computing whole", "compared"),
     "compare rows": ("comparing rows", "compared the rows of"),
     "trace": ("looking for input rows", "looked for rows of"),
@@ -32,6 +33,7 @@ _VERBS = {
 }
 _UNITS = {
     "stage": "slice",
+    "canary": "slice",
     "compare": "slice",
     "compare rows": "slice",
     "trace": "input",

@@ -10,10 +10,12 @@ from retcon.cli.arguments import Environment, Json, ProjectFolder, RunOrModel
 from retcon.cli.certificate_results import certificate_results
 from retcon.cli.json_output import model_result, run_fields, run_result, schema_result
 from retcon.cli.terminals import Terminal, terminal_of, zone_of
+from retcon.cli.timing_results import taken_result, timing_result
 from retcon.cli.views.certificates import certificate_view
 from retcon.cli.views.models import model_view
 from retcon.cli.views.runs import code_text, run_view
 from retcon.cli.views.schemas import schema_view
+from retcon.cli.views.timings import timing_view
 from retcon.core.evolution import column_history
 from retcon.core.runs import RunState
 from retcon.errors import BadArguments, Refused
@@ -29,6 +31,9 @@ def show(
     certificate: Annotated[
         bool, typer.Option("--certificate", help="Print what the publish left alone and put in place, by manifests.")
     ] = False,
+    timing: Annotated[
+        bool, typer.Option("--timing", help="Tell where the run's time went: steps, waves, and Spark's own metrics.")
+    ] = False,
     schema: Annotated[
         bool, typer.Option("--schema", help="Tell how the model's columns changed, from which snapshot and run on.")
     ] = False,
@@ -38,9 +43,9 @@ def show(
 ) -> None:
     """Tell everything about one run, or one model.
 
-    Of a run: why, state, tables with their snapshots, how to undo it, verdicts, waves, and whether its record is
-    sound; with --certificate what its publish left alone. Of a model: keys, inputs, readers, consumers, last runs; with
-    --schema the history of its table's columns.
+    Of a run: why, state, tables with their snapshots, how to undo it, verdicts, waves, what it took, and whether its
+    record is sound; with --certificate what its publish left alone, with --timing where its time went. Of a model:
+    keys, inputs, readers, consumers, last runs; with --schema the history of its table's columns.
 
     \b
     Example:
@@ -49,7 +54,8 @@ def show(
     terminal = terminal_of(context, as_json=as_json)
     workspace = terminal.workspace(project, env)
     model = workspace.outline.graph.find(subject)
-    about_a_run = "--code" if code else "--slices" if slices else "--certificate" if certificate else None
+    given = {"--code": code, "--slices": slices, "--certificate": certificate, "--timing": timing}
+    about_a_run = next((option for option, is_given in given.items() if is_given), None)
     if about_a_run and schema:
         raise BadArguments(f"{about_a_run} is about a run, and --schema about a model", next="pass one of them")
     if about_a_run and model is not None:
@@ -59,10 +65,14 @@ def show(
         )
     if schema:
         _show_schema(workspace.outline.graph.model(subject).name, workspace, terminal)
-    elif certificate and (code or slices):
+    elif certificate and (code or slices or timing):
         raise BadArguments("--certificate prints the certificate alone", next="pass one of them")
+    elif timing and (code or slices):
+        raise BadArguments("--timing prints the timing alone", next="pass one of them")
     elif certificate:
         _show_certificate(subject, workspace, terminal)
+    elif timing:
+        _show_timing(subject, workspace, terminal)
     elif model is not None:
         _show_model(model.name, workspace, terminal)
     else:
@@ -96,6 +106,20 @@ def _show_certificate(name: str, workspace: Workspace, terminal: Terminal) -> No
         )
     terminal.report(
         lambda: {**run_fields(run), "certificate": certificate_results(found)}, lambda: certificate_view(run, found)
+    )
+
+
+def _show_timing(name: str, workspace: Workspace, terminal: Terminal) -> None:
+    run = workspace.teller.run(name)
+    workspace.enter(run.plan.environment, f"run {run.id}")
+    report = workspace.teller.show_run(run)
+    if not report.timing.turns:
+        raise Refused(
+            f"run {run.id} is {run.state.value}: nothing of it was run yet", next=f"`retcon apply {run.id}` runs it"
+        )
+    terminal.report(
+        lambda: {**run_fields(run), "taken": taken_result(report), "timing": timing_result(report.timing)},
+        lambda: timing_view(report),
     )
 
 

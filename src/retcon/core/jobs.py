@@ -11,6 +11,7 @@ from retcon.core.measures import Listed, SliceMeasure
 from retcon.core.models import Model
 from retcon.core.runs import RunTable, StagedSlice
 from retcon.core.slices import WHOLE, Cut, Grain, Slice, SliceSet
+from retcon.core.tasks import Tasks
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,6 +97,14 @@ class StagedWave:
 
     snapshot_id: int
     slices: tuple[StagedSlice, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tried:
+    """What it took to compute a job's rows, without writing them."""
+
+    seconds: float
+    tasks: Tasks | None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,6 +10,8 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 
+from retcon.core.budgets import Budget, budget_from
+from retcon.core.estimates import Estimate, estimate_from
 from retcon.core.evolution import SchemaChange, change_document, change_from
 from retcon.core.exceptions import LateChange, late_document, late_from
 from retcon.core.expectations import Expectation, expectation_document, expectation_from
@@ -206,6 +208,12 @@ class Plan:
     """None: a backfill, whose scope was asked for."""
     expect: tuple[Expectation, ...] = ()
     """What the correction is expected to do: like the reason, people write it."""
+    estimate: Estimate | None = None
+    """How long it will take; None where nobody asked, as of loads."""
+    budget: Budget | None = None
+    """What its run may take."""
+    planned_in: float | None = None
+    """Seconds that it took to plan."""
 
     @property
     def branch(self) -> str:
@@ -325,7 +333,10 @@ def to_document(plan: Plan) -> Document:
             "waves": plan.waves,
             "input_rows": plan.rows,
             "input_bytes": plan.bytes,
+            **({} if plan.estimate is None else plan.estimate.document()),
         },
+        **({} if plan.budget is None else {"budget": plan.budget.document()}),
+        **({} if plan.planned_in is None else {"planned_in": plan.planned_in}),
         "limits": dict(plan.limits),
         **({} if plan.keys is None else {"keys": plan.keys.document()}),
         **({} if plan.load is None else {"load": _load_document(plan.load)}),
@@ -419,6 +430,9 @@ def from_document(document: Mapping[str, Any]) -> Plan:
         keys=keys_from(document["keys"]) if "keys" in document else None,
         load=_load_from(document["load"]) if "load" in document else None,
         expect=tuple(expectation_from(each) for each in document.get("expect", ())),
+        estimate=estimate_from(document["estimate"]) if "estimate" in document else None,
+        budget=budget_from(document.get("budget")),
+        planned_in=document.get("planned_in"),
     )
 
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from retcon.core.estimates import Price
 from retcon.core.graphs import Graph
 from retcon.core.hooks import WatermarkHook
 from retcon.core.limits import Limits
@@ -14,6 +15,7 @@ _SECRET = re.compile(r"(?i)secret|passw|token|credential|(access|account|api|pri
 """As Spark redacts its settings, in keys and in values."""
 
 _HIDDEN = "(hidden)"
+_LOCAL = re.compile(r"local(?:\[(\*|\d+)(?:,\s*\d+)?\])?")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,6 +59,18 @@ class SparkSettings:
             key: _HIDDEN if _SECRET.search(key) or _SECRET.search(value) else value
             for key, value in self.written.items()
         }
+
+    def cores(self, machine: int | None) -> int | None:
+        """Those that the master gives, as far as it says so; `machine`: how many this one has."""
+        local = _LOCAL.fullmatch(self.master)
+        if local is not None:
+            return machine if local[1] == "*" else int(local[1] or 1)
+        numbers = {key: int(value) for key, value in self.conf.items() if value.isdigit()}
+        if "spark.cores.max" in numbers:
+            return numbers["spark.cores.max"]
+        executors, each = (numbers.get(f"spark.executor.{what}") for what in ("instances", "cores"))
+        is_fixed = self.conf.get("spark.dynamicAllocation.enabled") != "true"
+        return executors * each if executors and each and is_fixed else None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,6 +116,7 @@ class Settings:
     timezone: str = "UTC"
     params: Mapping[str, str | int | float | bool] = field(default_factory=dict)
     limits: Limits = field(default_factory=Limits)
+    cost: Price | None = None
     sources: Mapping[str, Source] = field(default_factory=dict)
     consumers: Mapping[str, Consumer] = field(default_factory=dict)
     hooks: Mapping[str, WatermarkHook] = field(default_factory=dict)

@@ -12,6 +12,7 @@ from retcon.core.certificates import TableCertificate
 from retcon.core.evolution import AddColumn
 from retcon.core.gates import Verdict
 from retcon.core.plans import Plan
+from retcon.core.tasks import Tasks
 from retcon.errors import Refused
 
 
@@ -226,6 +227,14 @@ class ApplyBegan:
     """May slices be staged anew where others wrote meanwhile?"""
     expect: tuple[Mapping[str, Any], ...] | None = None
     """What is expected from now on, where that isn't what it was: it is judged anew then."""
+    preparing: float | None = None
+    """Seconds until then, without those in which Spark was started."""
+    starting: float | None = None
+    """Seconds in which Spark was started."""
+    cores: int | None = None
+    """That Spark's tasks run on."""
+    budget: Mapping[str, float] | None = None
+    """What the run may take in all, in seconds or in units of `cost`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -254,6 +263,10 @@ class WaveStaged:
     scans: tuple[ScanEvidence, ...] = ()
     adopted: bool = False
     """Found on the branch after a crash, not computed again."""
+    bytes: int | None = None
+    """What it read, by the files in scope, rows that stay included; None where that can't be told."""
+    tasks: Tasks | None = None
+    """None where Spark's metrics came too late."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -355,6 +368,8 @@ class Published:
     consumed: tuple[Consumed, ...]
     same: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """By model: slices that were left as they are, since they came out the same."""
+    settled: bool = False
+    """Recorded by a later process, which found out what the catalog had done."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -374,11 +389,15 @@ class CheckedAfter:
     """By model: gates whose verdict stands, since the very files that it was passed on are published."""
     unjudged: Mapping[str, str] = field(default_factory=dict)
     """By `model:gate`: why nothing can be said of it."""
+    seconds: float | None = None
+    """That all took which follows the publish."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Paused:
     why: str
+    driven: bool = False
+    """By the process that drove it until then."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from retcon.core.budgets import Budget
 from retcon.core.conflicts import MOST_ROUNDS
 from retcon.core.expectations import Expectation, expectation_document
 from retcon.core.gates import EMPTY, overridden
@@ -18,6 +19,7 @@ from retcon.flow.commit import settle
 from retcon.flow.context import Context
 from retcon.flow.driving import driving
 from retcon.flow.follow_up import follow_up, is_followed_up
+from retcon.flow.meters import BudgetPassed, meter_of
 from retcon.flow.pause import pause_here, was_paused_since
 from retcon.flow.ports import Clock, Ledger, Tables
 from retcon.flow.prove import prove
@@ -81,6 +83,8 @@ class _Way:
     rebase: bool = True
     expect: tuple[Expectation, ...] | None = None
     """What the plan's file expects now; None: as it is on record."""
+    budget: Budget | None = None
+    """What the run may take in all; None: as it is on record."""
 
 
 def apply(
@@ -91,6 +95,7 @@ def apply(
     override: Override | None = None,
     rebase: bool = True,
     expect: tuple[Expectation, ...] | None = None,
+    budget: Budget | None = None,
 ) -> Run:
     """Stage, prove and publish, as far as `until` says; slices that others wrote to meanwhile once more. Of a run that
     is published, what has to follow and doesn't stand in the record yet.
@@ -108,7 +113,7 @@ def apply(
             standing = context.ledger.run(run.id) or run
             if was_paused_since(run, standing) or standing.state.is_final:
                 raise pause_here(standing, context)  # while Spark started
-            way = _Way(until=until, override=given, rebase=rebase, expect=expect)
+            way = _Way(until=until, override=given, rebase=rebase, expect=expect, budget=budget)
             done = _drive(standing, context, way)
             return follow_up(done, context) if done.state is RunState.PUBLISHED else done
     except Exception:
@@ -122,11 +127,14 @@ def _drive(run: Run, context: Context, way: _Way) -> Run:
         return settled
     if settled is not run:
         require_unchanged_code(settled.plan, context.project)
+    context.meter = meter_of(settled, way.budget, context.ledger, context.project.settings, context.setup)
     run = context.record(settled, _began(settled, context, way))
     try:
         return _go_on(run, context, way)
     except (KeyboardInterrupt, Stopped):
         raise pause_here(run, context) from None
+    except BudgetPassed:
+        raise pause_here(run, context, passed=context.meter.told) from None
     except GatesFailed:
         raise
     except Exception as error:
@@ -146,6 +154,10 @@ def _began(run: Run, context: Context, way: _Way) -> ApplyBegan:
         conf=context.project.settings.spark.recordable,
         rebase=way.rebase,
         expect=tuple(expectation_document(each) for each in way.expect or ()) if is_new else None,
+        preparing=context.setup.preparing,
+        starting=context.setup.starting,
+        cores=context.setup.cores,
+        budget=None if way.budget is None else way.budget.document(),
     )
 
 
@@ -162,6 +174,7 @@ def _go_on(run: Run, context: Context, way: _Way) -> Run:
             case RunState.STAGED if until is Until.STAGED:
                 return run
             case RunState.STAGED | RunState.PROVING:
+                context.meter.check()
                 run = _proven_or_failed(prove(run, context), context, override)
             case RunState.FAILED if override.gates:
                 run = _override(run, context, override)

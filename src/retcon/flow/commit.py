@@ -35,7 +35,7 @@ def roll_back_group(run: Run, event: RolledBack, swaps: Sequence[PointerSwap], c
 
 def settle(run: Run, context: Context) -> Run:
     """Finish what a process that died, or an answer that was lost, left open: recorded, sent again, or given up."""
-    intent = context.ledger.intent(run.id)
+    intent = _settled(context.ledger.intent(run.id))
     if intent is None:
         return run
     found = look(intent, context.tables)
@@ -48,6 +48,13 @@ def settle(run: Run, context: Context) -> Run:
     if Standing.DONE in found.values():
         raise _half(intent, found)
     return _withdrawn(intent, "the catalog didn't take it, and its tables moved on", context)
+
+
+def _settled(intent: Intent | None) -> Intent | None:
+    """The same, marked as found out later: how long it took isn't known."""
+    if intent is None or not isinstance(intent.event, Published):
+        return intent
+    return replace(intent, event=replace(intent.event, settled=True))
 
 
 def require_undecided(run: Run, ledger: Ledger, tables: Tables, *, clock: Clock, who: str) -> None:

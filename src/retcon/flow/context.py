@@ -20,6 +20,7 @@ from retcon.core.slices import Buckets, Cut, Grain, SliceSet
 from retcon.core.waves import parts_of
 from retcon.errors import Refused
 from retcon.flow.brakes import Brake
+from retcon.flow.meters import Meter, Setup
 from retcon.flow.ports import Clock, GroupCommits, Warehouse, Watch
 from retcon.flow.records import Records
 
@@ -46,6 +47,10 @@ class Context(Records):
     max_active: int = 2
     versions: Mapping[str, str] = field(default_factory=dict)
     """Of what computes: recorded with the run."""
+    setup: Setup = field(default_factory=Setup)
+    """What it took this command to get here."""
+    meter: Meter = field(default_factory=Meter)
+    """Another one for each turn at driving."""
     measures: dict[Hashable, tuple[TableMeasures, TableMeasures]] = field(default_factory=dict)
     """What was measured by this command: staged, and in production."""
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from time import monotonic
 from typing import Any
 
 from retcon.core.certificates import TableCertificate, certificate_from
@@ -31,10 +33,12 @@ def is_followed_up(run: Run, ledger: Ledger) -> bool:
 def follow_up(run: Run, context: Context) -> Run:
     """Certify a publish and judge production, each once; raised where something doesn't hold, though all stands."""
     if not is_followed_up(run, context.ledger):
+        began = monotonic()
         try:
             found = certified(run, context)
             if not context.ledger.events(run.id, kind=CheckedAfter):
-                run = context.record(run, check_production(run, found, context))
+                checked = check_production(run, found, context)
+                run = context.record(run, replace(checked, seconds=round(monotonic() - began, 3)))
         except KeyboardInterrupt:
             context.warehouse.interrupt()
             raise Interrupted(

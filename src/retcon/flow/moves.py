@@ -81,5 +81,6 @@ def job_now(model: Model, planned: PlannedModel, world: World, params: Mapping[s
 
 def _bucketed_as(model: Model, world: World) -> str | None:
     by = model.slicing.by
-    column = world.facts[model.name].column(by) if by is not None else None
+    facts = world.facts.get(model.name)
+    column = facts.column(by) if facts is not None and by is not None else None
     return column.type if column is not None and isinstance(model.grain, Buckets) else None

@@ -29,14 +29,16 @@ def was_paused_since(before: Run, now: Run) -> bool:
     return now.state is RunState.PAUSED and (before.state, before.updated) != (now.state, now.updated)
 
 
-def pause_here(run: Run, context: Context) -> Interrupted:
-    """Record that this process stopped driving the run; what is staged, what isn't, and how to go on."""
-    asked = context.brake.request or AT_THE_KEYBOARD
+def pause_here(run: Run, context: Context, *, passed: str = "") -> Interrupted:
+    """Record that this process stopped driving the run; what is staged, what isn't, and how to go on. `passed` tells
+    of a budget that is.
+    """
+    asked = StopRequest(who="", why=passed) if passed else context.brake.request or AT_THE_KEYBOARD
     standing = context.ledger.run(run.id) or run
     if standing.state not in (RunState.PUBLISHING, RunState.PAUSED) and not standing.state.is_over:
-        standing = context.record(standing, Paused(why=asked.told))
+        standing = context.record(standing, Paused(why=asked.told, driven=True))
     total, staged = run.plan.slices, context.ledger.tallies([run.id])[run.id].staged
-    what = f"{standing.state.value.replace('_', ' ')}{f' ({asked.told})' if asked.who else ''}"
+    what = f"{standing.state.value.replace('_', ' ')}{f' ({asked.told})' if asked.who or passed else ''}"
     if standing.state.is_over:
         return Interrupted(
             f"run {run.id} is {what}",
@@ -45,10 +47,11 @@ def pause_here(run: Run, context: Context) -> Interrupted:
         )
     rest = f", {total - staged:,} aren't" if staged < total else ""
     was_asked = context.ledger.intent(run.id) is not None
+    again = f"`retcon apply {run.id} --budget …` with a higher one" if passed else f"`retcon apply {run.id}`"
     return Interrupted(
         f"{what}: {staged:,} of {total:,} slices are staged{rest}",
         state="the catalog may have published it: that will be found out" if was_asked else "production is untouched",
-        next=f"`retcon apply {run.id}` goes on with what is missing; `retcon cancel {run.id}` gives it up",
+        next=f"{again} goes on with what is missing; `retcon cancel {run.id}` gives it up",
     )
 
 

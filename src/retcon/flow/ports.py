@@ -26,6 +26,7 @@ from retcon.core.jobs import (
     Read,
     StagedCommits,
     StagedWave,
+    Tried,
     UndoRequest,
     WaveTarget,
 )
@@ -58,6 +59,7 @@ from retcon.core.suites import GreatExpectations, Unmet
 from retcon.core.sweeping import TableRefs
 from retcon.core.table_gates import Counted, ForeignKey, NoRows
 from retcon.core.tables import Aftermath, Changed, Column, TableContents, TableFacts
+from retcon.core.tasks import Tasks
 from retcon.core.troubles import FileCheck, TableMarks
 from retcon.core.updates import Updates
 from retcon.core.validity import Validity, WindowCounts
@@ -125,6 +127,8 @@ class Warehouse(Protocol):
     def change_columns(self, job: Job, table: str, changes: Sequence[SchemaChange]) -> None: ...
     def open_branch(self, table: str, branch: str, snapshot_id: int | None) -> None: ...
     def stage(self, job: Job, target: WaveTarget) -> Mapping[str, int]: ...
+    def tasks(self, name: str) -> Tasks | None: ...
+    def trial(self, job: Job) -> Tried: ...
     def windows(self, read: Read, valid: Validity, *, samples: bool) -> WindowCounts: ...
     def homes(self, job: Job, there: Read) -> SliceSet: ...
     def measure(self, request: MeasureRequest) -> tuple[TableMeasures, TableMeasures]: ...
@@ -289,6 +293,8 @@ class Progress:
 Clock = Callable[[], datetime]
 Outcome = Callable[[Job, tuple[Metric, ...]], Mapping[Slice, SliceMeasure]]
 """What a job would give, measured by slice."""
+Trial = Callable[[Job], Tried]
+"""What it takes to compute a job, without writing it."""
 Homes = Callable[[Job, Read], SliceSet]
 """The slices of what is read in which keys live that the job computes."""
 Watch = Callable[[Progress], None]

@@ -62,7 +62,8 @@ def stage(run: Run, context: Context) -> Run:
         tally.begin(planned.name)
         missing = _without_kept(run, planned, waves_missing[planned.name], context, tally)
         at_once = 1 if planned.order is Order.SEQUENTIAL else context.max_active
-        return Line(waves=_jobs(run, planned, missing, context, look_first=resuming), at_once=at_once)
+        waves = context.meter.within(_jobs(run, planned, missing, context, look_first=resuming))
+        return Line(waves=waves, at_once=at_once)
 
     run_waves(run, begun, tally, context)
     return context.record(run, StagingDone())

@@ -10,6 +10,7 @@ from typing import Any
 
 from retcon.core.certificates import TableCertificate
 from retcon.core.chains import RecordedEvent, first_broken_link
+from retcon.core.estimates import Price
 from retcon.core.expectations import EXPECT, Expectation, named
 from retcon.core.gates import Drift, Verdict, relative_change
 from retcon.core.models import Model
@@ -33,6 +34,7 @@ from retcon.core.runs import (
 )
 from retcon.core.slices import SliceSet
 from retcon.core.suggestions import did_you_mean
+from retcon.core.timings import Timing, timing_of
 from retcon.errors import Refused
 from retcon.flow.follow_up import certificates_in, verdicts_in
 from retcon.flow.ports import Ledger
@@ -170,6 +172,13 @@ class RunReport:
     code: Mapping[str, str]
     asked: str | None = None
     """What a REST catalog was asked for, where its answer isn't recorded yet."""
+    price: Price | None = None
+    """What a core hour cost when it was planned, else what it costs now."""
+
+    @property
+    def timing(self) -> Timing:
+        """Where its time went."""
+        return timing_of(self.events, self.run.plan.planned_in)
 
     @property
     def old_versions(self) -> tuple[str, ...]:
@@ -318,6 +327,7 @@ class Teller:
             old_version=tag_before(run.id) if has_old and run.published is not None else None,
             code=self._ledger.code(run.id),
             asked=self._asked(run),
+            price=(run.plan.estimate.price if run.plan.estimate is not None else None) or self._project.settings.cost,
         )
 
     def _asked(self, run: Run) -> str | None:

@@ -13,6 +13,7 @@ from retcon.core.retries import TRIES, is_worth_another_try
 from retcon.core.runs import Run, ScanEvidence, WaveFailed, WaveStaged
 from retcon.core.slices import SliceSet
 from retcon.core.tables import Told
+from retcon.core.tasks import Tasks
 from retcon.errors import Fault, RetconError
 from retcon.flow.brakes import Stopped
 from retcon.flow.context import Context, target_of
@@ -39,6 +40,7 @@ class Outcome:
     seconds: float
     scanned: Mapping[str, int] | None
     """None: found on the branch, not computed now."""
+    tasks: Tasks | None = None
 
 
 class Tally:
@@ -138,7 +140,7 @@ def run_waves(run: Run, begun: Callable[[PlannedModel], Line], tally: Tally, con
                 if again is not None:
                     tally.wait(again, seconds)
             for planned in run.plan.models:
-                # In the plan's order: what is read comes first, and is gone before its readers are looked at.
+                # In the plan's order, so that what is read comes before its readers.
                 if planned.name not in lines and not waiting[planned.name]:
                     lines[planned.name] = begun(planned)
                 line = lines.get(planned.name)
@@ -184,7 +186,8 @@ def _stage_wave(run: Run, context: Context, wave: Wave) -> Outcome:
             next=f"`retcon apply {run.id}` stages it again",
             retryable=True,
         )
-    return Outcome(staged=staged, seconds=monotonic() - began, scanned=scanned)
+    seconds = monotonic() - began
+    return Outcome(staged=staged, seconds=seconds, scanned=scanned, tasks=context.warehouse.tasks(wave.job.name))
 
 
 def _settle(run: Run, context: Context, wave: Wave, future: Future[Outcome], tally: Tally) -> Wave | None:
@@ -215,6 +218,8 @@ def _settle(run: Run, context: Context, wave: Wave, future: Future[Outcome], tal
             seconds=round(outcome.seconds, 3),
             scans=_evidence(context, wave, outcome.scanned),
             adopted=outcome.scanned is None,
+            bytes=wave.job.bytes,
+            tasks=outcome.tasks,
         ),
     )
     tally.add(wave.planned.name, outcome)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import cache, wraps
+from functools import cache, partial, wraps
 from typing import ParamSpec, TypeVar
 
 from py4j.protocol import Py4JJavaError
@@ -24,7 +24,9 @@ from retcon.lakehouse.scoped_reads import ScopedReads
 from retcon.lakehouse.sessions import counting_session, grouped_session, measuring_session, root_cause
 from retcon.lakehouse.staging import Staging
 from retcon.lakehouse.suites import Expectations
+from retcon.lakehouse.task_metrics import tasks_of
 from retcon.lakehouse.traces import Traces
+from retcon.lakehouse.trials import Trials
 from retcon.lakehouse.windows import Windows
 
 P = ParamSpec("P")
@@ -58,6 +60,8 @@ class SparkWarehouse:
         self.change_columns = _told(staging.change_columns)
         self.open_branch = _told(staging.open_branch)
         self.stage = staging.stage  # tells its failures itself: waves are tried again
+        self.tasks = partial(tasks_of, spark)
+        self.trial = _told(Trials(spark, reads).trial)
         self.windows = _told(windows.windows)
         self.homes = _told(Moving(reads).homes)
         self.measure = _told(measuring.measure)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import yaml
 
+from retcon.core.budgets import Budget, budget_from
 from retcon.core.expectations import written
 from retcon.core.keys import Keys, keys_from
 from retcon.core.plans import Document, Plan, Request, digest, from_document, request_from, to_document
@@ -80,6 +81,7 @@ class Asked:
     reason: str
     request: Request
     keys: Keys | None = None
+    budget: Budget | None = None
     expect: object = None
     """As it is written; whether it fits is told by the plan that is made anew."""
 
@@ -93,6 +95,7 @@ def read_asked(path: Path, root: Path) -> Asked:
             reason=str(document["reason"]),
             request=request_from(document["request"]),
             keys=keys_from(document["keys"]) if "keys" in document else None,
+            budget=budget_from(document.get("budget")),
             expect=document.get("expect"),
         )
     except (KeyError, TypeError):

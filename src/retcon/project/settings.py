@@ -14,6 +14,7 @@ from zoneinfo import ZoneInfo, available_timezones
 
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field
 
+from retcon.core.estimates import Price
 from retcon.core.limits import Limits
 from retcon.core.projects import Catalog, Consumer, Settings, Source, SparkSettings
 from retcon.core.suggestions import did_you_mean
@@ -116,6 +117,12 @@ def _time_zone(text: str) -> str:
     return text
 
 
+def _price(value: float) -> float:
+    if not (math.isfinite(value) and value > 0):
+        raise Objection("must be a price above 0", remedy="leave out `cost` where computing costs nothing")
+    return value
+
+
 class _CatalogKeys(Shape):
     """Further keys are Iceberg's."""
 
@@ -144,6 +151,11 @@ class _LimitsKeys(Shape):
     keys: Annotated[int, Field(ge=1)] = Limits.keys
 
 
+class _CostKeys(Shape):
+    core_hour: Annotated[float, AfterValidator(_price)]
+    currency: str = ""
+
+
 class _ConsumerKeys(Shape):
     owner: str = ""
     kind: str = ""
@@ -162,6 +174,7 @@ class _SettingsKeys(Shape):
         default_factory=dict
     )
     limits: _LimitsKeys = _LimitsKeys()
+    cost: _CostKeys | None = None
     sources: dict[TableName, Annotated[SourceKeys, BeforeValidator(or_empty)]] = Field(default_factory=dict)
     consumers: dict[Text, Annotated[_ConsumerKeys, BeforeValidator(or_empty)]] = Field(default_factory=dict)
     watermark_hooks: dict[Annotated[str, AfterValidator(names.label)], HookKeys] = Field(default_factory=dict)
@@ -204,6 +217,7 @@ def _settings(keys: _SettingsKeys, document: YamlDocument, root: Path, problems:
         timezone=keys.timezone,
         params=params,
         limits=Limits(slices=keys.limits.slices, bytes=keys.limits.bytes, keys=keys.limits.keys),
+        cost=None if keys.cost is None else Price(core_hour=keys.cost.core_hour, currency=keys.cost.currency.strip()),
         sources=sources,
         consumers={
             name: Consumer(name=name, owner=consumer.owner, kind=consumer.kind)

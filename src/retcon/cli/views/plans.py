@@ -28,6 +28,7 @@ from retcon.cli.views.parts import (
     table,
     title,
 )
+from retcon.cli.views.timings import estimate_facts
 from retcon.core.evolution import AddColumn, change_text
 from retcon.core.intervals import Interval, edge_text
 from retcon.core.plans import Origin, Plan, PlannedInput, PlannedModel
@@ -207,6 +208,7 @@ def _footer(plan: Plan, catalog: Catalog, file: str | None) -> Iterator[tuple[st
     read = f"reads {'' if is_whole else 'at least '}{count(plan.rows)} rows, {size(plan.bytes)}"
     amounts.append(read + (f" of at most {size(most['bytes'])}" if "bytes" in most else ""))
     yield "estimate", "; ".join(filter(None, amounts))
+    yield from estimate_facts(plan)
     yield "publish", guarantee(len(plan.models), catalog)
     if file is None:
         yield "written", Text("nothing: this was a dry run", style=WARN)

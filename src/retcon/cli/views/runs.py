@@ -34,7 +34,9 @@ from retcon.cli.views.parts import (
 )
 from retcon.cli.views.reproductions import reproduced_text
 from retcon.cli.views.states import state_text
+from retcon.cli.views.timings import took_facts
 from retcon.cli.views.verdicts import objections_of, sign_of, verdicts_table
+from retcon.core.budgets import budget_from
 from retcon.core.projects import Consumer
 from retcon.core.runs import (
     RecordedSlice,
@@ -137,6 +139,7 @@ def _header(report: RunReport, zone: Zone) -> Iterator[tuple[str, RenderableType
     done, empty = report.progress.done, report.progress.empty
     without = f", {count(empty)} of them empty" if empty else ""
     yield "staged", f"{count(done)} of {counted(report.progress.slices, 'slice')}{without}"
+    yield from took_facts(report)
     if run.published is not None:
         yield "published", zone.named(run.published)
     if run.rolled_back is not None:
@@ -176,6 +179,8 @@ def _applied(report: RunReport, zone: Zone) -> Iterator[tuple[str, RenderableTyp
         # Runs of before there was this choice say nothing of it.
         options += [] if event.body.get("rebase", True) else ["no rebase"]
         options += ["expects something else"] if event.body.get("expect") is not None else []
+        budget = budget_from(event.body.get("budget"))
+        options += [] if budget is None else [f"budget {budget.text(report.price)}"]
         versions = ", ".join(f"{part} {version}" for part, version in event.body["versions"].items())
         by = f"{event.who}, {zone.named(datetime.fromisoformat(event.at))}, with {versions}"
         yield "applied" if position == 0 else "", stack([Text(", ".join(options)), Text(by, style=QUIET)])
