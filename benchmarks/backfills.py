@@ -18,8 +18,6 @@ from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
-from retcon.core.runs import Run
-from retcon.flow.apply import Until
 
 from measuring import Cost, against, measured, spread, told
 from orders import FIRST, HAND_WRITTEN, day_by_day, hand_written, last_of, make_tables, require_same, write_sources
@@ -28,6 +26,8 @@ from parts import options_of, say
 from peers.duck import OnDuckDB
 from projects import SHOP, Driver, folder_of_its_own, write_project
 from results import Found, cost_table, tell
+from retcon.core.runs import Run
+from retcon.flow.apply import Until
 
 BLOCKS = ("backfill", "steps", "changed")
 BY_SIZE = "retcon, waves by size"
@@ -146,7 +146,9 @@ def steps(lab: Lab) -> None:
         [name, str(cpu[name].count), cpu[name].shown(), f"{cpu[name].median / staging:.2f}", wall[name].shown()]
         for name in costs
     ]
-    rows.append(["of publish and roll back: the swap", str(len(swaps.seconds)), "–", "–", spread(swaps.seconds).shown(3)])
+    rows.append(
+        ["of publish and roll back: the swap", str(len(swaps.seconds)), "–", "–", spread(swaps.seconds).shown(3)]
+    )
     tell(
         Found(
             part="steps", size=lab.size, began=began,

@@ -10,9 +10,6 @@ import subprocess
 import time
 from pathlib import Path
 
-from retcon.lakehouse.jars import kept_jars
-from retcon.lakehouse.sessions import catalog_conf
-
 from measuring import Cost, Runs, against, costs_of, measured, spread
 from orders import FIRST, HAND_WRITTEN, hand_written, last_of, require_same, write_sources
 from pages import Bar, table
@@ -21,6 +18,8 @@ from peers.duck import OnDuckDB
 from peers.environments import Unavailable, python_of
 from projects import SHOP, Driver, child_environ, folder_of_its_own, write_project
 from results import Found, tell
+from retcon.lakehouse.jars import kept_jars
+from retcon.lakehouse.sessions import catalog_conf
 
 RETCON = "retcon, waves by size"
 DUCKDB = "DuckDB, no table format"
@@ -49,7 +48,12 @@ def by_retcon(root: Path, days: int, a_day: int, rounds: int) -> tuple[list[tupl
         if duck.is_there:
             duck.require_same()
     require_same(spark)
-    wanted = ("spark.sql.extensions", "spark.sql.defaultCatalog", "spark.sql.session.timeZone", "spark.sql.ansi.enabled")
+    wanted = (
+        "spark.sql.extensions",
+        "spark.sql.defaultCatalog",
+        "spark.sql.session.timeZone",
+        "spark.sql.ansi.enabled",
+    )
     conf = {key: spark.conf.get(key) for key in (*wanted, "spark.sql.shuffle.partitions")}
     catalog = driver.workspace.project.settings.catalog
     driver.workspace.close()

@@ -69,7 +69,10 @@ def a_year(days: int, a_day: int, rounds: int, *, write: bool) -> None:
 
         def load_once(*, counts: bool = True) -> None:
             change(spark, days_hit)
-            both = [(LOAD, measured(driver.load)), (TOLD, measured(partial(hand_written, spark, "reference", days_hit)))]
+            both = [
+                (LOAD, measured(driver.load)),
+                (TOLD, measured(partial(hand_written, spark, "reference", days_hit))),
+            ]
             runs.extend(both if counts else [])
             say(f"  load: {both[0][1].cpu:.1f} CPU s; told the days: {both[1][1].cpu:.1f} CPU s")
 
@@ -82,7 +85,9 @@ def a_year(days: int, a_day: int, rounds: int, *, write: bool) -> None:
         spark.stop()
     ratio = against(runs, LOAD, FULL).median
     tell(
-        Found(part="year", size=size, began=began, text=cost_table(runs, FULL, [FULL, TOLD, LOAD]), ratios={"load": ratio}),
+        Found(
+            part="year", size=size, began=began, text=cost_table(runs, FULL, [FULL, TOLD, LOAD]), ratios={"load": ratio}
+        ),
         write=write,
     )
 
@@ -178,10 +183,14 @@ def long_history(lengths: Sequence[int], rounds: int, *, write: bool) -> None:
         cpu = spread(float(value) for value in answer.splitlines()[-1].split())
         medians[days] = cpu.median
         rows.append([f"{days:,}", str(cpu.count), cpu.shown(), f"{cpu.median / medians[lengths[0]]:.2f}"])
-    text = table(["slices of history", "runs", "CPU s of a load of one slice, two models", "against the shortest"], rows)
+    text = table(
+        ["slices of history", "runs", "CPU s of a load of one slice, two models", "against the shortest"], rows
+    )
     power = exponent(list(medians), list(medians.values()))
     text += f"\n\nGrowth: the cost goes with the length of the history to the power of {power:.2f}."
-    tell(Found(part="history", size=f"{min(lengths):,} to {max(lengths):,} slices", began=began, text=text), write=write)
+    tell(
+        Found(part="history", size=f"{min(lengths):,} to {max(lengths):,} slices", began=began, text=text), write=write
+    )
 
 
 def main() -> None:

@@ -21,7 +21,9 @@ def replaced(page: str, block: str, content: str) -> str:
     markers = f"<!-- measured: {block} -->", f"<!-- end: {block} -->"
     found = re.findall(rf"{markers[0]}\n.*?{markers[1]}", page, re.DOTALL)
     if len(found) != 1:
-        raise ValueError(f"the page has {len(found)} blocks between {markers[0]!r} and {markers[1]!r}; it must have one")
+        raise ValueError(
+            f"the page has {len(found)} blocks between {markers[0]!r} and {markers[1]!r}; it must have one"
+        )
     return page.replace(found[0], f"{markers[0]}\n{content.strip()}\n{markers[1]}")
 
 
@@ -58,7 +60,9 @@ LIMITS = (
     Limit(name="backfill, read", says="the same where production must be read", bound=1.4),
     Limit(name="backfill, waves", says="the same in 6 waves", bound=1.3),
     Limit(
-        name="prove, ledger", says="proving against staging; production's side from the ledger where it is true", bound=0.2
+        name="prove, ledger",
+        says="proving against staging; production's side from the ledger where it is true",
+        bound=0.2,
     ),
     Limit(name="prove, read", says="the same where production must be read", bound=0.35),
     Limit(name="publish", says="publish with its preparation: 2 tables, all slices, warm", bound=1.5, unit="s"),

@@ -10,13 +10,12 @@ from datetime import date
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from orders import ORDERS_SQL, REVENUE_SQL
 from retcon.core.runs import Run
 from retcon.flow.apply import Until, apply, open_run
 from retcon.flow.plan import Ask
 from retcon.flow.rollback import roll_back
 from retcon.wiring import Workspace, new_suffix
-
-from orders import ORDERS_SQL, REVENUE_SQL
 
 SETTINGS = """\
 name: bench
@@ -47,7 +46,11 @@ SHOP = {
 
 
 def write_project(
-    root: Path, models: Mapping[str, tuple[str, str]], *, master: str = "local[*]", conf: str = "spark.driver.memory: 6g"
+    root: Path,
+    models: Mapping[str, tuple[str, str]],
+    *,
+    master: str = "local[*]",
+    conf: str = "spark.driver.memory: 6g",
 ) -> None:
     (root / "retcon.yaml").write_text(SETTINGS.format(master=master, conf=conf))
     for name, (keys, query) in models.items():
@@ -66,7 +69,9 @@ def folder_of_its_own() -> Iterator[Path]:
 class Driver:
     """What the commands `plan`, `apply`, `rollback` and `load` do, by the same functions, in this process."""
 
-    def __init__(self, root: Path, select: Sequence[str] = (), start: date | None = None, end: date | None = None) -> None:
+    def __init__(
+        self, root: Path, select: Sequence[str] = (), start: date | None = None, end: date | None = None
+    ) -> None:
         self.workspace = Workspace(root, who="bench")
         self._select, self._start, self._end = tuple(select), start, end
 
@@ -75,6 +80,10 @@ class Driver:
             select=self._select, reason="benchmark", command="-", by="bench", now=self.workspace.clock(),
             suffix=new_suffix(), start=self._start, end=self._end, wave=wave,
         )  # fmt: skip
+
+    def ask_everything(self) -> Ask:
+        """As a load asks: of all models, no dates."""
+        return replace(self.ask(), select=(), start=None, end=None)
 
     def backfill(self, wave: int | None = None) -> Run:
         return self.go_on(self.opened(wave))
@@ -105,8 +114,7 @@ class Driver:
     def load(self) -> int:
         """`load`; the slices that were loaded."""
         w = self.workspace
-        ask = replace(self.ask(), select=(), start=None, end=None)
-        due = w.loader.due(w.project.graph.select(()), ask)
+        due = w.loader.due(w.project.graph.select(()), self.ask_everything())
         if due.plan is None:
             w.loader.advance(due, w.clock(), w.who)
             return 0

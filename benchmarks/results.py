@@ -36,6 +36,8 @@ class Found:
     ratios: Mapping[str, float] = field(default_factory=dict)
     """By the names that limits have."""
     chart: Sequence[Bar] = ()
+    figures: Mapping[str, Any] = field(default_factory=dict)
+    """Whatever else is kept of it."""
     page: str = PERFORMANCE
     began: float | None = None
     """On the monotonic clock."""
@@ -74,7 +76,7 @@ def tell(found: Found, *, write: bool) -> None:
     kept = load()
     kept[found.part] = {
         "when": str(date.today()), "size": found.size, "machine": machine(), "ratios": dict(found.ratios),
-        "chart": [[bar.name, bar.value, bar.is_ours] for bar in found.chart],
+        "chart": [[bar.name, bar.value, bar.is_ours] for bar in found.chart], "figures": dict(found.figures),
     }  # fmt: skip
     KEPT.write_text(json.dumps(kept, indent=1, ensure_ascii=False, sort_keys=True) + "\n", encoding="utf-8")
     if found.page == PERFORMANCE:

@@ -65,7 +65,11 @@ class OnDuckDB:
             for query, place in zip(queries, places, strict=True)
         ]
         answer = subprocess.run(
-            [str(self._python), "-c", PROGRAM], input=json.dumps(statements), capture_output=True, text=True, check=False
+            [str(self._python), "-c", PROGRAM],
+            input=json.dumps(statements),
+            capture_output=True,
+            text=True,
+            check=False,
         )
         if answer.returncode != 0:
             raise SystemExit(f"DuckDB: {answer.stderr[-2000:]}")

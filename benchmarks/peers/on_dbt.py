@@ -47,7 +47,9 @@ def write(root: Path) -> None:
     (root / "profiles.yml").write_text(PROFILE)
     (root / "models" / "sources.yml").write_text(SOURCES)
     queries = {
-        "fct_orders_usd": ORDERS_SQL.format(orders="{{ source('raw', 'orders') }}", rates="{{ source('raw', 'fx_rates') }}"),
+        "fct_orders_usd": ORDERS_SQL.format(
+            orders="{{ source('raw', 'orders') }}", rates="{{ source('raw', 'fx_rates') }}"
+        ),
         "fct_revenue": REVENUE_SQL.format(fct="{{ ref('fct_orders_usd') }}"),
     }
     for name, query in queries.items():

@@ -15,7 +15,7 @@ gateways:
     connection: {{type: spark, config: {{}}}}
     state_connection: {{type: duckdb, database: {state}}}
 default_gateway: lake
-model_defaults: {{dialect: spark, start: '{first}'}}
+model_defaults: {{dialect: spark}}
 """
 MODEL = """\
 MODEL (
@@ -23,7 +23,8 @@ MODEL (
   kind INCREMENTAL_BY_TIME_RANGE (time_column (order_date, '%Y-%m-%d'){batch}),
   partitioned_by (order_date),
   table_format iceberg,
-  cron '@daily',
+  start '{first}',
+  end '{last}',
   columns ({columns})
 );
 {query}
@@ -34,7 +35,7 @@ BY_DAY = "SQLMesh 0.236, batches of a day"
 
 def write(root: Path, schema: str, batch: str, peer: Peer) -> None:
     (root / "models").mkdir(parents=True)
-    (root / "config.yaml").write_text(CONFIG.format(state=root / "state.db", first=FIRST))
+    (root / "config.yaml").write_text(CONFIG.format(state=root / "state.db"))
     between = "{column} BETWEEN @start_ds AND @end_ds"
     orders = ORDERS_SQL.format(orders="lake.raw.orders", rates="lake.raw.fx_rates")
     queries = {
@@ -46,16 +47,14 @@ def write(root: Path, schema: str, batch: str, peer: Peer) -> None:
     for name, query in queries.items():
         fields = peer.spark.table(f"reference.{name}").schema
         columns = ", ".join(f"{each.name} {each.dataType.simpleString()}" for each in fields)
-        text = MODEL.format(schema=schema, name=name, batch=batch, columns=columns, query=query)
+        span = {"first": FIRST, "last": last_of(peer.days)}
+        text = MODEL.format(schema=schema, name=name, batch=batch, columns=columns, query=query, **span)
         (root / "models" / f"{name}.sql").write_text(text)
 
 
 def build(peer: Peer, root: Path) -> None:
     context = Context(paths=str(root))
-    context.plan(
-        start=str(FIRST), end=str(last_of(peer.days)), auto_apply=True, no_prompts=True, skip_tests=True,
-        execution_time=str(last_of(peer.days + 1)),
-    )  # fmt: skip
+    context.plan(auto_apply=True, no_prompts=True, skip_tests=True)
 
 
 def work(peer: Peer) -> None:

@@ -1,0 +1,166 @@
+"""Data of other people: TPC-H's orders × lineitem, 2,406 days, two tables; a hand-written job against retcon.
+
+Each line of an order with its revenue, by the order's date, and revenue by day, priority and segment of lines. A line
+ships at most 121 days after its order: that is how far a slice of orders looks ahead. The daily loop takes 90 of the
+days. Results are compared row by row.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from datetime import date, timedelta
+from functools import partial
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+from pyspark.sql.functions import partitioning
+
+from measuring import Cost, against, measured
+from orders import HAND_WRITTEN, require_same_rows
+from pages import Bar
+from parts import options_of, say
+from peers.environments import Unavailable, environment
+from projects import GATES, Driver, folder_of_its_own, write_project
+from results import Found, cost_table, tell
+
+FIRST, LAST = date(1992, 1, 1), date(1998, 8, 2)
+LOOPED = 90
+LINES_SQL = """\
+SELECT o.o_orderdate, l.l_orderkey, l.l_linenumber, l.l_shipdate, o.o_custkey, o.o_orderpriority,
+  CAST(l.l_extendedprice * (1 - l.l_discount) AS DECIMAL(14, 2)) AS revenue
+FROM {orders} o JOIN {lineitem} l ON l.l_orderkey = o.o_orderkey
+  AND l.l_shipdate BETWEEN o.o_orderdate AND date_add(o.o_orderdate, 121)"""
+REVENUE_SQL = """\
+SELECT f.o_orderdate, f.o_orderpriority, f.o_custkey % 10 AS segment, count(*) AS line_count, sum(f.revenue) AS revenue
+FROM {lines} f GROUP BY f.o_orderdate, f.o_orderpriority, f.o_custkey % 10"""
+MODELS = {
+    "mart.fct_lines": (
+        "slices: {by: o_orderdate, every: day}\nkey: [o_orderdate, l_orderkey, l_linenumber]\ninputs:\n"
+        "  tpch.orders: {time: o_orderdate}\n  tpch.lineitem: {time: l_shipdate, lookahead: 121}\n"
+        + GATES.format(metric="revenue"),
+        LINES_SQL.format(orders="tpch.orders", lineitem="tpch.lineitem"),
+    ),
+    "mart.fct_revenue": (
+        "slices: {by: o_orderdate, every: day}\nkey: [o_orderdate, o_orderpriority, segment]\ninputs:\n"
+        "  mart.fct_lines: {time: o_orderdate}\n" + GATES.format(metric="revenue"),
+        REVENUE_SQL.format(lines="mart.fct_lines"),
+    ),
+}
+LOOP = f"a statement a day, {LOOPED} days of them"
+RETCON, RETCON_SOME = "retcon, waves by size", f"retcon, the same {LOOPED} days"
+SOME = f"hand-written, the same {LOOPED} days"
+
+
+def generate(folder: Path, scale: float) -> None:
+    """Parquet files of the two tables, by the generator from PyPI."""
+    folder.mkdir()
+    for name in ("orders", "lineitem"):
+        command = [str(environment("tpch") / "bin" / "tpchgen-cli"), "parquet", "--scale-factor", f"{scale:g}"]
+        command += ["--tables", name, "--output-dir", str(folder)]
+        answer = subprocess.run(command, capture_output=True, text=True, check=False)
+        if answer.returncode != 0:
+            raise SystemExit(f"tpchgen-cli: {answer.stderr[-2000:]}")
+
+
+def write_sources(spark: SparkSession, folder: Path) -> int:
+    """The tables as Iceberg, by month of their dates; how many lines there are."""
+    for namespace in ("tpch", "reference"):
+        spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {namespace}")
+    for name, by in (("orders", "o_orderdate"), ("lineitem", "l_shipdate")):
+        [place] = folder.glob(f"**/{name}*.parquet")
+        rows = spark.read.parquet(str(place))
+        rows.sort(by).writeTo(f"tpch.{name}").using("iceberg").partitionedBy(partitioning.months(by)).create()
+    queries = (
+        ("fct_lines", LINES_SQL.format(orders="tpch.orders", lineitem="tpch.lineitem")),
+        ("fct_revenue", REVENUE_SQL.format(lines="reference.fct_lines")),
+    )
+    for name, query in queries:
+        columns = spark.sql(query)._jdf.schema().toDDL()  # type: ignore[operator]
+        spark.sql(f"CREATE TABLE reference.{name} ({columns}) USING iceberg PARTITIONED BY (o_orderdate)")
+    return spark.table("tpch.lineitem").count()
+
+
+def hand_written(spark: SparkSession, days: Sequence[date] = ()) -> None:
+    """One job a table over the whole history, or over some days in a row, as a person would cut both inputs to them."""
+    orders, lineitem, cut = "tpch.orders", "tpch.lineitem", ""
+    if days:
+        first, last = min(days), max(days)
+        cut = f" WHERE o_orderdate BETWEEN DATE '{first}' AND DATE '{last}'"
+        orders = f"(SELECT * FROM tpch.orders{cut})"
+        ahead = last + timedelta(days=121)
+        lineitem = f"(SELECT * FROM tpch.lineitem WHERE l_shipdate BETWEEN DATE '{first}' AND DATE '{ahead}')"
+    lines = spark.sql(LINES_SQL.format(orders=orders, lineitem=lineitem))
+    lines.writeTo("reference.fct_lines").option("fanout-enabled", "false").overwritePartitions()
+    revenue = spark.sql(REVENUE_SQL.format(lines=f"(SELECT * FROM reference.fct_lines{cut})"))
+    revenue.writeTo("reference.fct_revenue").option("fanout-enabled", "false").overwritePartitions()
+
+
+def day_by_day(spark: SparkSession, days: Sequence[date]) -> None:
+    for day in days:
+        hand_written(spark, [day])
+
+
+def require_same(spark: SparkSession) -> None:
+    for name in ("fct_lines", "fct_revenue"):
+        require_same_rows(spark, f"SELECT * FROM reference.{name}", f"SELECT * FROM mart.{name}", name)
+
+
+def main() -> None:
+    options = options_of(__doc__)
+    options.add_argument("--scale", type=float, help="TPC-H's scale factor; 1 is 1.5 million orders, 6 million lines")
+    given = options.parse_args()
+    scale = given.scale or (0.01 if given.quick else 1.0)
+    last = date(1992, 3, 31) if given.quick else LAST
+    began = time.monotonic()
+    runs: list[tuple[str, Cost]] = []
+
+    def run(name: str, work: Callable[[], object]) -> None:
+        runs.append((name, measured(work)))
+        say(f"  {name}: {runs[-1][1].cpu:.1f} CPU s, {runs[-1][1].wall:.1f} s")
+
+    with folder_of_its_own() as root:
+        write_project(root, MODELS)
+        driver = Driver(root, ["+mart.fct_revenue"], FIRST, last)
+        spark = driver.workspace.spark
+        say(f"TPC-H, scale factor {scale:g}: making sources …")
+        try:
+            generate(root / "generated", scale)
+        except Unavailable as error:
+            raise SystemExit(f"{error}. Without the generator there is no second data set.") from error
+        lines = write_sources(spark, root / "generated")
+        whole = [FIRST + timedelta(days=number) for number in range((last - FIRST).days + 1)]
+        all_days = whole if given.quick else ()
+        by_hand = partial(hand_written, spark, all_days)
+        say(f"  {lines:,} lines, {len(whole):,} days; warming up …")
+        by_hand()
+        driver.backfill()
+        run(HAND_WRITTEN, by_hand)
+        for _ in range(given.rounds or 1):
+            run(RETCON, driver.backfill)
+            run(HAND_WRITTEN, by_hand)
+        require_same(spark)
+        some = whole[-(6 if given.quick else LOOPED) :]
+        part = Driver(root, ["+mart.fct_revenue"], some[0], some[-1])
+        run(SOME, partial(hand_written, spark, some))
+        run(LOOP, partial(day_by_day, spark, some))
+        run(RETCON_SOME, part.backfill)
+        run(SOME, partial(hand_written, spark, some))
+        require_same(spark)
+        spark.stop()
+    ratio = against(runs, RETCON, HAND_WRITTEN).median
+    size = f"TPC-H, scale factor {scale:g}: {lines:,} lines of orders, {len(whole):,} days, two tables"
+    text = cost_table(runs, HAND_WRITTEN, [HAND_WRITTEN, RETCON])
+    text += f"\n\n{LOOPED} of the days:\n\n{cost_table(runs, SOME, [SOME, RETCON_SOME, LOOP])}"
+    tell(
+        Found(
+            part="tpch", size=size, began=began, text=text, ratios={"tpch": ratio},
+            chart=[Bar(name="retcon, TPC-H, 2,406 days", value=ratio, is_ours=True)],
+        ),
+        write=not given.quick,
+    )  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()
