@@ -39,18 +39,18 @@ def java(*words: str) -> dict[str, str]:
     return {JAVA: " ".join(words)}
 
 
-def settings(archive: Path) -> list[Setting]:
+def settings(archive: Path, jars: str) -> list[Setting]:
     with_archive = f"-XX:SharedArchiveFile={archive}"
     return [
         Setting(name="as retcon starts it", conf={}, is_tried_long=True),
-        Setting(name="jars by `spark.jars` instead of the class path", conf={"spark.driver.extraClassPath": "", "jars": ""}),
+        Setting(name="jars by `spark.jars` only", conf={"spark.driver.extraClassPath": "", "spark.jars": jars}),
         Setting(name="with Spark's UI", conf={"spark.ui.enabled": "true"}),
         Setting(name="C1 only (`-XX:TieredStopAtLevel=1`)", conf=java(C1), is_tried_long=True),
         Setting(name="serial GC", conf=java("-XX:+UseSerialGC"), is_tried_long=True),
-        Setting(name="parallel GC", conf=java("-XX:+UseParallelGC"), is_tried_long=True),
+        Setting(name="parallel GC", conf=java("-XX:+UseParallelGC")),
         Setting(name="`-Xshare:auto` (Java's default, said)", conf=java("-Xshare:auto")),
         Setting(name="no class data sharing (`-Xshare:off`)", conf=java("-Xshare:off")),
-        Setting(name="AppCDS archive", conf=java(with_archive), needs_archive=True, is_tried_long=True),
+        Setting(name="AppCDS archive", conf=java(with_archive), needs_archive=True),
         Setting(name="AppCDS archive, serial GC", conf=java(with_archive, "-XX:+UseSerialGC"), needs_archive=True,
                 is_tried_long=True),
         Setting(name="AppCDS archive, serial GC, C1 only", conf=java(with_archive, "-XX:+UseSerialGC", C1),
@@ -99,14 +99,6 @@ def start(root: Path, conf: Mapping[str, str], long: int = 0) -> Start:
     )  # fmt: skip
 
 
-def conf_of(setting: Setting, jars: str) -> dict[str, str]:
-    conf = dict(setting.conf)
-    if "jars" in conf:
-        del conf["jars"]
-        conf["spark.jars"] = jars
-    return conf
-
-
 def main() -> None:
     options = options_of(__doc__)
     options.add_argument("--one", type=Path, help=argparse.SUPPRESS)
@@ -115,13 +107,13 @@ def main() -> None:
     if given.one is not None:
         one_start(given.one, given.long or 0)
         return
-    rounds = given.rounds or (1 if given.quick else 3)
+    rounds = given.rounds or (1 if given.quick else 2)
     repeated = given.long if given.long is not None else (1 if given.quick else 3)
     a_day = 200 if given.quick else 50_000
     began = time.monotonic()
     with folder_of_its_own() as root:
         jars = prepare(root, a_day)
-        listed = settings(root / "classes.jsa")
+        listed = settings(root / "classes.jsa", jars)
         say("  making a class archive …")
         start(root, java(f"-XX:ArchiveClassesAtExit={root / 'classes.jsa'}"))
         has_archive = wait_for(root / "classes.jsa")
@@ -130,11 +122,11 @@ def main() -> None:
         starts: dict[str, list[Start]] = {each.name: [] for each in listed}
         for number in range(rounds):
             for each in listed:
-                starts[each.name].append(start(root, conf_of(each, jars)))
+                starts[each.name].append(start(root, each.conf))
             say(f"  round {number + 1} of {rounds}: {len(listed)} starts")
         longs: dict[str, list[tuple[float, float]]] = {}
         for each in [*(each for each in listed if each.is_tried_long), listed[0]] if repeated else []:
-            longs.setdefault(each.name, []).extend(start(root, conf_of(each, jars), repeated).long[-2:])
+            longs.setdefault(each.name, []).extend(start(root, each.conf, repeated).long[-2:])
             say(f"  long jobs: {each.name}")
     text = starts_table(starts)
     if longs:

@@ -119,7 +119,7 @@ def costs_of(runs: Runs, name: str) -> list[Cost]:
 
 
 def against(runs: Runs, name: str, reference: str, what: str = "cpu") -> Spread:
-    """Each run against the mean of the reference before and after it: the JIT goes on warming up, machines have moods."""
+    """Each run against the mean of the reference before and after it: the JIT warms up, machines have moods."""
     value = {index: getattr(cost, what) for index, (_, cost) in enumerate(runs)}
     anchors = [index for index, (each, _) in enumerate(runs) if each == reference]
     if not anchors:

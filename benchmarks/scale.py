@@ -187,6 +187,14 @@ def steps_table(block: str, sizes: Sequence[Size], steps: Sequence[Sequence[Step
     return table(head, rows)
 
 
+def print_one(size: Size) -> None:
+    rows = [
+        [step.name, f"{step.wall:.2f}", f"{step.cpu:.2f}", _mib(step.python), _mib(step.heap)]
+        for step in measured_size(size)
+    ]
+    say(table(["step", "wall s", "CPU s", "Python's peak, MiB", "heap's peak, MiB"], rows))
+
+
 def _mib(value: float | None) -> str:
     return "–" if value is None else f"{value:,.0f}"
 
@@ -195,11 +203,17 @@ def main() -> None:
     options = options_of(__doc__, BLOCKS)
     options.add_argument("--one", type=json.loads, help=argparse.SUPPRESS)
     options.add_argument("--largest", type=int, help="leave out sizes with more slices, files or models than this")
+    options.add_argument("--slices", type=int, help="one size of your own, printed and not written: its slices")
+    options.add_argument("--files", type=int, default=1, help="files of each of these slices")
+    options.add_argument("--models", type=int, default=1, help="models on them")
     given = options.parse_args()
     if given.one is not None:
         print(json.dumps([asdict(step) for step in one_size(Size(**given.one))]))
         return
     say(f"scale: {os.cpu_count()} cores, driver of 2 GiB")
+    if given.slices is not None:
+        print_one(Size(slices=given.slices, files=given.files, models=given.models))
+        return
     for block in given.only or BLOCKS:
         began = time.monotonic()
         sizes = (QUICK if given.quick else SIZES)[block]

@@ -15,7 +15,7 @@ SCHEMA = "dbt_mart"
 BY_DAY = "dbt-spark 1.11, microbatch by day"
 PROJECT = """\
 name: peer
-version: '1'
+version: 1.0.0
 profile: peer
 models: {+file_format: iceberg}
 flags: {send_anonymous_usage_stats: false}

@@ -1,7 +1,11 @@
-"""The same two tables by SQLMesh: in one batch, and in batches of a day. Run in its own environment."""
+"""The same two tables by SQLMesh: in one batch, and in batches of a day. Run in its own environment.
+
+One batch after the other: several at a time run into one another's commits to the same Iceberg table.
+"""
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 from sqlmesh import Context
@@ -12,7 +16,7 @@ from peers.session import Peer, played
 CONFIG = """\
 gateways:
   lake:
-    connection: {{type: spark, config: {{}}}}
+    connection: {{type: spark, config: {{}}, concurrent_tasks: 1}}
     state_connection: {{type: duckdb, database: {state}}}
 default_gateway: lake
 model_defaults: {{dialect: spark}}
@@ -52,7 +56,7 @@ def write(root: Path, schema: str, batch: str, peer: Peer) -> None:
         (root / "models" / f"{name}.sql").write_text(text)
 
 
-def build(peer: Peer, root: Path) -> None:
+def build(root: Path) -> None:
     context = Context(paths=str(root))
     context.plan(auto_apply=True, no_prompts=True, skip_tests=True)
 
@@ -61,7 +65,7 @@ def work(peer: Peer) -> None:
     for name, schema, batch in ((ONE_BATCH, "sqlmesh_one", ""), (BY_DAY, "sqlmesh_day", ", batch_size 1")):
         root = peer.root / schema
         write(root, schema, batch, peer)
-        peer.run(name, lambda root=root: build(peer, root))  # type: ignore[misc] # mypy: of lambdas with defaults
+        peer.run(name, partial(build, root))
         peer.by_hand()
         peer.require_same(schema)
 
