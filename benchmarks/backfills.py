@@ -34,7 +34,7 @@ BY_SIZE = "retcon, waves by size"
 SIX_WAVES = "retcon, 6 waves"
 READ = "retcon, production read"
 LOOP = "a statement a day (INSERT OVERWRITE)"
-DUCKDB = "DuckDB, partitioned Parquet, no table format"
+DUCKDB = "DuckDB, plain Parquet by day"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -22,7 +22,7 @@ from retcon.lakehouse.jars import kept_jars
 from retcon.lakehouse.sessions import catalog_conf
 
 RETCON = "retcon, waves by size"
-DUCKDB = "DuckDB, no table format"
+DUCKDB = "DuckDB, plain Parquet by day"
 PEERS = {"sqlmesh": "peers.on_sqlmesh", "dbt": "peers.on_dbt"}
 LIMITED = {"SQLMesh 0.236, batches of a day": "SQLMesh by day", "dbt-spark 1.11, microbatch by day": "dbt by day"}
 

@@ -1,4 +1,4 @@
-"""How steps grow with the number of slices, of files and of models: seconds, memory, and the exponent of growth.
+"""How the steps of a restatement grow with slices, files and models: seconds, memory, and the exponent of growth.
 
 One small file is linked and registered over and over: what is measured is the number of things, not rows. Each size is
 a process of its own with a driver of 2 GiB. Blocks: slices, files, models; then what a petabyte would take, derived.
@@ -111,6 +111,10 @@ def one_size(size: Size) -> list[Step]:
         subprocess.run(
             [sys.executable, program, catalog, str(size.slices), str(size.files)], check=True, env=child_environ()
         )
+        driver.backfill()
+        require_rows(driver, size)
+        w.close()
+        # From here on a restatement of what is there: there is a version before it, to compare with and to go back to.
         steps = Steps(driver)
         plan = steps.take("plan", lambda: w.planner.plan(driver.ask()))
         run = open_run(plan, w.project, w.ledger, w.tables, w.clock, w.who)
@@ -132,7 +136,9 @@ def one_size(size: Size) -> list[Step]:
         w.close()
         steps.take("roll back", lambda: driver.roll_back(run))
         later = w.clock() + timedelta(days=60)
-        steps.take("sweep", lambda: sweep(w.outline, w.ledger, w.tables, later, dry=False))
+        swept = steps.take("sweep", lambda: sweep(w.outline, w.ledger, w.tables, later, dry=False))
+        if not swept.dropped:
+            raise SystemExit("there was nothing to sweep: its time says nothing")
         w.close()
         w.spark.stop()
     return steps.taken

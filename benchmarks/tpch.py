@@ -10,6 +10,7 @@ from __future__ import annotations
 import subprocess
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from datetime import date, timedelta
 from functools import partial
 from pathlib import Path
@@ -110,6 +111,47 @@ def require_same(spark: SparkSession) -> None:
         require_same_rows(spark, f"SELECT * FROM reference.{name}", f"SELECT * FROM mart.{name}", name)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Lab:
+    """One session with its data, and what was run in it."""
+
+    root: Path
+    spark: SparkSession
+    whole: Sequence[date]
+    is_quick: bool
+    runs: list[tuple[str, Cost]] = field(default_factory=list)
+
+    def run(self, name: str, work: Callable[[], object]) -> None:
+        self.runs.append((name, measured(work)))
+        say(f"  {name}: {self.runs[-1][1].cpu:.1f} CPU s, {self.runs[-1][1].wall:.1f} s")
+
+    def driver(self, days: Sequence[date]) -> Driver:
+        return Driver(self.root, ["+mart.fct_revenue"], days[0], days[-1])
+
+
+def compare_all(lab: Lab, rounds: int) -> None:
+    """Every day; only where the history is cut short is the hand-written job told the days."""
+    by_hand = partial(hand_written, lab.spark, lab.whole if lab.is_quick else ())
+    driver = lab.driver(lab.whole)
+    by_hand()
+    driver.backfill()
+    lab.run(HAND_WRITTEN, by_hand)
+    for _ in range(rounds):
+        lab.run(RETCON, driver.backfill)
+        lab.run(HAND_WRITTEN, by_hand)
+    require_same(lab.spark)
+
+
+def compare_some(lab: Lab, some: Sequence[date]) -> None:
+    """The last of the days, the daily loop among those who do them."""
+    by_hand = partial(hand_written, lab.spark, some)
+    lab.run(SOME, by_hand)
+    lab.run(SOME_LOOPED, partial(day_by_day, lab.spark, some))
+    lab.run(SOME_RETCON, lab.driver(some).backfill)
+    lab.run(SOME, by_hand)
+    require_same(lab.spark)
+
+
 def main() -> None:
     options = options_of(__doc__)
     options.add_argument("--scale", type=float, help="TPC-H's scale factor; 1 is 1.5 million orders, 6 million lines")
@@ -117,16 +159,9 @@ def main() -> None:
     scale = given.scale or (0.01 if given.quick else 0.5)
     last = date(1992, 3, 31) if given.quick else LAST
     began = time.monotonic()
-    runs: list[tuple[str, Cost]] = []
-
-    def run(name: str, work: Callable[[], object]) -> None:
-        runs.append((name, measured(work)))
-        say(f"  {name}: {runs[-1][1].cpu:.1f} CPU s, {runs[-1][1].wall:.1f} s")
-
     with folder_of_its_own() as root:
         write_project(root, MODELS)
-        driver = Driver(root, ["+mart.fct_revenue"], FIRST, last)
-        spark = driver.workspace.spark
+        spark = Driver(root).workspace.spark
         say(f"TPC-H, scale factor {scale:g}: making sources …")
         try:
             generate(root / "generated", scale)
@@ -134,35 +169,23 @@ def main() -> None:
             raise SystemExit(f"{error}. Without the generator there is no second data set.") from error
         lines = write_sources(spark, root / "generated")
         whole = [FIRST + timedelta(days=number) for number in range((last - FIRST).days + 1)]
-        all_days = whole if given.quick else ()
-        by_hand = partial(hand_written, spark, all_days)
         say(f"  {lines:,} lines, {len(whole):,} days; warming up …")
-        by_hand()
-        driver.backfill()
-        run(HAND_WRITTEN, by_hand)
-        for _ in range(given.rounds or 1):
-            run(RETCON, driver.backfill)
-            run(HAND_WRITTEN, by_hand)
-        require_same(spark)
+        lab = Lab(root=root, spark=spark, whole=whole, is_quick=given.quick)
         some = whole[-(6 if given.quick else LOOPED) :]
-        part = Driver(root, ["+mart.fct_revenue"], some[0], some[-1])
-        run(SOME, partial(hand_written, spark, some))
-        run(SOME_LOOPED, partial(day_by_day, spark, some))
-        run(SOME_RETCON, part.backfill)
-        run(SOME, partial(hand_written, spark, some))
-        require_same(spark)
+        compare_all(lab, given.rounds or 1)
+        compare_some(lab, some)
         spark.stop()
-    ratio = against(runs, RETCON, HAND_WRITTEN).median
-    size = f"TPC-H, scale factor {scale:g}: {lines:,} lines of orders, {len(whole):,} days, two tables"
-    text = cost_table(runs, HAND_WRITTEN, [HAND_WRITTEN, RETCON])
-    text += f"\n\n{len(some)} of the days:\n\n{cost_table(runs, SOME, [SOME, SOME_RETCON, SOME_LOOPED])}"
-    tell(
-        Found(
-            part="tpch", size=size, began=began, text=text, ratios={"tpch": ratio},
-            chart=[Bar(name="retcon, TPC-H, 2,406 days", value=ratio, is_ours=True)],
-        ),
-        write=not given.quick,
-    )  # fmt: skip
+    ratio = against(lab.runs, RETCON, HAND_WRITTEN).median
+    text = cost_table(lab.runs, HAND_WRITTEN, [HAND_WRITTEN, RETCON])
+    text += f"\n\nThe last {len(some)} of the days:\n\n{cost_table(lab.runs, SOME, [SOME, SOME_RETCON, SOME_LOOPED])}"
+    found = Found(
+        part="tpch",
+        size=f"TPC-H, scale factor {scale:g}: {lines:,} lines of orders, {len(whole):,} days, two tables",
+        began=began,
+        text=text,
+        chart=[Bar(name="retcon, TPC-H, 2,406 days", value=ratio, is_ours=True)],
+    )
+    tell(found, write=not given.quick)
 
 
 if __name__ == "__main__":
