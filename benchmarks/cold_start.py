@@ -92,7 +92,8 @@ def start(root: Path, conf: Mapping[str, str], long: int = 0) -> Start:
     answer = subprocess.run(command, capture_output=True, text=True, check=False, env=child_environ())
     if answer.returncode != 0:
         raise SystemExit(f"{dict(conf)} didn't start: {answer.stderr[-2000:]}")
-    told = json.loads(answer.stdout.splitlines()[-1])
+    # Java speaks of class archives on the same stream.
+    told = json.loads(next(line for line in answer.stdout.splitlines() if line.startswith("{")))
     return Start(
         session_wall=told["started"][0] - began, wall=told["answered"][0] - began, cpu=told["answered"][1],
         long=[tuple(each) for each in told["long"]],
