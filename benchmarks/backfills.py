@@ -30,6 +30,8 @@ from retcon.core.runs import Run
 from retcon.flow.apply import Until
 
 BLOCKS = ("backfill", "steps", "changed")
+FULL_SIZE = (90, 100_000)
+"""Days, and orders a day, that the limits are for."""
 BY_SIZE = "retcon, waves by size"
 SIX_WAVES = "retcon, 6 waves"
 READ = "retcon, production read"
@@ -46,6 +48,7 @@ class Lab:
     days: int
     rounds: int
     size: str
+    is_full_size: bool
     write: bool
     root: Path
     runs: list[tuple[str, Cost]] = field(default_factory=list)
@@ -91,7 +94,8 @@ def compare(lab: Lab) -> None:
     ratio = {name: against(lab.runs, name, HAND_WRITTEN).median for name in names[1:]}
     tell(
         Found(
-            part="backfill", size=lab.size, began=began, text=cost_table(lab.runs, HAND_WRITTEN, names),
+            part="backfill", size=lab.size, is_full_size=lab.is_full_size, began=began,
+            text=cost_table(lab.runs, HAND_WRITTEN, names),
             ratios={
                 "backfill, ledger": ratio[BY_SIZE], "backfill, waves": ratio[SIX_WAVES], "backfill, read": ratio[READ],
             },
@@ -156,7 +160,7 @@ def steps(lab: Lab) -> None:
     )
     tell(
         Found(
-            part="steps", size=lab.size, began=began,
+            part="steps", size=lab.size, is_full_size=lab.is_full_size, began=began,
             text=table(["step", "runs", "CPU s", "against staging", "wall s"], rows),
             ratios={
                 "prove, ledger": cpu["prove, production from the ledger"].median / staging,
@@ -188,9 +192,11 @@ def some_changed(lab: Lab) -> None:
     require_same(lab.spark)
     ratio = against(lab.runs, name, HAND_WRITTEN)
     text = cost_table(lab.runs, HAND_WRITTEN, [HAND_WRITTEN, name])
-    tell(
-        Found(part="changed", size=lab.size, began=began, text=text, ratios={"changed": ratio.median}), write=lab.write
-    )
+    found = Found(
+        part="changed", size=lab.size, is_full_size=lab.is_full_size, began=began, text=text,
+        ratios={"changed": ratio.median},
+    )  # fmt: skip
+    tell(found, write=lab.write)
 
 
 def main() -> None:
@@ -198,7 +204,10 @@ def main() -> None:
     options.add_argument("--days", type=int)
     options.add_argument("--orders", type=int, help="orders a day")
     given = options.parse_args()
-    days, a_day = given.days or (12 if given.quick else 90), given.orders or (2_000 if given.quick else 100_000)
+    days, a_day = (
+        given.days or (12 if given.quick else FULL_SIZE[0]),
+        given.orders or (2_000 if given.quick else FULL_SIZE[1]),
+    )
     wanted = given.only or BLOCKS
     with folder_of_its_own() as root:
         write_project(root, SHOP)
@@ -213,7 +222,8 @@ def main() -> None:
             driver.backfill()
         rounds = given.rounds or (1 if given.quick else 3)
         lab = Lab(
-            driver=driver, spark=spark, days=days, rounds=rounds, size=size, write=not given.quick, root=root
+            driver=driver, spark=spark, days=days, rounds=rounds, size=size, write=not given.quick, root=root,
+            is_full_size=(days, a_day) == FULL_SIZE,
         )  # fmt: skip
         for block, work in zip(BLOCKS, (compare, steps, some_changed), strict=True):
             if block in wanted:

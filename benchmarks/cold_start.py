@@ -120,11 +120,13 @@ def main() -> None:
         has_archive = wait_for(root / "classes.jsa")
         if not has_archive:
             listed = [each for each in listed if not each.needs_archive]
+        if given.quick:
+            listed = [listed[0], listed[-1]]
         starts: dict[str, list[Start]] = {each.name: [] for each in listed}
         for number in range(rounds):
             for each in listed:
                 starts[each.name].append(start(root, each.conf))
-            say(f"  round {number + 1} of {rounds}: {len(listed)} starts")
+                say(f"  round {number + 1} of {rounds}, {each.name}: {starts[each.name][-1].cpu:.1f} CPU s")
         longs: dict[str, list[tuple[float, float]]] = {}
         for each in [*(each for each in listed if each.is_tried_long), listed[0]] if repeated else []:
             longs.setdefault(each.name, []).extend(start(root, each.conf, repeated).long[-2:])

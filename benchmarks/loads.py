@@ -30,6 +30,8 @@ from projects import SHOP, Driver, child_environ, folder_of_its_own, write_proje
 from results import Found, cost_table, tell
 
 BLOCKS = ("year", "nothing", "history")
+FULL_SIZE = (365, 20_000)
+"""Days, and orders a day, that the limit is for."""
 FULL = "full refresh, hand-written"
 TOLD = "hand-written, told the days"
 LOAD = "retcon load"
@@ -84,12 +86,11 @@ def a_year(days: int, a_day: int, rounds: int, *, write: bool) -> None:
         require_same(spark)
         spark.stop()
     ratio = against(runs, LOAD, FULL).median
-    tell(
-        Found(
-            part="year", size=size, began=began, text=cost_table(runs, FULL, [FULL, TOLD, LOAD]), ratios={"load": ratio}
-        ),
-        write=write,
-    )
+    found = Found(
+        part="year", size=size, is_full_size=(days, a_day) == FULL_SIZE, began=began,
+        text=cost_table(runs, FULL, [FULL, TOLD, LOAD]), ratios={"load": ratio},
+    )  # fmt: skip
+    tell(found, write=write)
 
 
 # ── nothing changed ───────────────────────────────────────────────────────────────────────────────────────────────
@@ -206,7 +207,10 @@ def main() -> None:
     wanted = given.only or BLOCKS
     write = not given.quick
     if "year" in wanted:
-        days, a_day = given.days or (30 if given.quick else 365), given.orders or (1_000 if given.quick else 20_000)
+        days, a_day = (
+            given.days or (30 if given.quick else FULL_SIZE[0]),
+            given.orders or (1_000 if given.quick else FULL_SIZE[1]),
+        )
         a_year(days, a_day, rounds, write=write)
     if "nothing" in wanted:
         nothing_changed(4 if given.quick else 50, rounds, write=write)

@@ -123,6 +123,28 @@ def test_what_was_measured_is_told_beside_its_limit() -> None:
     assert results.measured_values(kept) == {"publish": (1.2, "90 days, 2026-01-23")}
 
 
+@pytest.mark.parametrize(("is_full_size", "expected"), [(True, "reached"), (False, "not measured")])
+def test_a_part_writes_its_block_and_only_full_sizes_are_held_against_limits(
+    is_full_size: bool, expected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    results = module("results")
+    (tmp_path / "images").mkdir()
+    page = tmp_path / "performance.md"
+    page.write_text((ROOT / "docs" / "performance.md").read_text())
+    for name, path in (("DOCS", ""), ("KEPT", "performance.json"), ("CHART", "images/performance.svg")):
+        monkeypatch.setattr(results, name, tmp_path / path)
+    found = results.Found(
+        part="year", size="some days", text="| a table |", ratios={"load": 0.01}, is_full_size=is_full_size
+    )
+    results.tell(found, write=False)
+    assert "some days" not in page.read_text()
+    results.tell(found, write=True)
+    text = page.read_text()
+    assert "| a table |\n<!-- end: year -->" in text
+    [row] = [line for line in text.splitlines() if line.startswith("| daily load")]
+    assert expected in row
+
+
 # ── a petabyte ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
