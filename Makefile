@@ -1,8 +1,9 @@
 # make demo   watch 90 days of wrong revenue being repaired
 # make test   everything: lints, types, layers, all tests (Spark, SQLite, PostgreSQL)
 # make check  the quick part of it, without Spark, on all cores
-# make bench  against a hand-written Spark job, in one run; a chain of 60 slices; loads; commands without Spark
-# make size   20,000 slices and 100,000 files with a driver of 2 GiB: seconds and memory of each step
+# make bench  against a hand-written Spark job and others, TPC-H, loads, cold starts; writes docs/performance.md
+# make bench-peers  SQLMesh and dbt-spark on the same data, in environments of their own; the same page
+# make scale  how steps grow with slices, files and models; a Spark cluster; writes docs/scaling.md
 # make soak   hours of crashes: every step killed for real, thousands of steps drawn by chance
 # make lock   renew the pins in requirements.lock
 
@@ -11,7 +12,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test check bench size soak lock clean
+.PHONY: demo test check bench bench-peers scale soak lock clean
 
 demo: $(READY)
 	@$(BIN)/retcon demo
@@ -26,9 +27,6 @@ check: $(READY)
 test: check
 	$(BIN)/pytest -q -m "(spark or slow) and not soak" -n 2 --dist worksteal
 
-size: $(READY)
-	$(BIN)/python benchmarks/size.py
-
 soak: $(READY)
 	$(BIN)/pytest -m soak -n 2 --dist worksteal
 	RETCON_EXAMPLES=500 $(BIN)/pytest -p no:cacheprovider tests/spark/test_every_kind.py
@@ -38,9 +36,14 @@ soak: $(READY)
 
 bench: $(READY)
 	$(BIN)/python benchmarks/bench.py
-	$(BIN)/python benchmarks/chain.py
-	$(BIN)/python benchmarks/loads.py
 	$(BIN)/python benchmarks/interactive.py
+
+bench-peers: $(READY)
+	$(BIN)/python benchmarks/compare_peers.py
+
+scale: $(READY)
+	$(BIN)/python benchmarks/scale.py
+	$(BIN)/python benchmarks/cluster.py
 
 $(READY): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

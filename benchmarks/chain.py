@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import argparse
-import os
-import tempfile
-from datetime import date, datetime, timedelta
+import time
+from datetime import datetime
 from itertools import pairwise
-from pathlib import Path
-from statistics import mean
 
-from retcon.flow.apply import apply, open_run
-from retcon.flow.plan import Ask
-from retcon.wiring import Workspace, new_suffix
+from pyspark.sql import SparkSession
 
-FIRST = date(2025, 10, 25)
-SETTINGS = """\
-name: chain
-catalog: {name: lake, type: jdbc, uri: "sqlite:///.retcon/lake.db", warehouse: .retcon/warehouse}
-spark: {master: "local[*]", conf: {spark.driver.memory: 2g}}
-"""
-BALANCE = """\
-/* retcon
+from measuring import spread
+from orders import FIRST, last_of, require_same_rows
+from pages import table
+from parts import options_of, say
+from projects import Driver, folder_of_its_own, write_project
+from results import Found, tell
+
+KEYS = """\
 slices: {by: day, every: day}
 key: [day, account]
 columns: {day: date, account: bigint, balance: "decimal(38,2)"}
@@ -29,37 +23,15 @@ inputs:
   raw.movements: {time: day}
   mart.balance: {time: day, lookback: 1}
 replay: {order: sequential}
-*/
+"""
+BALANCE = """\
 SELECT :start_date AS day, account, CAST(sum(amount) AS DECIMAL(38, 2)) AS balance
 FROM (SELECT account, amount FROM raw.movements UNION ALL SELECT account, balance FROM mart.balance)
-GROUP BY account
-"""
+GROUP BY account"""
 EDGE = 10
 
 
-def main() -> None:
-    options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("--days", type=int, default=60)
-    options.add_argument("--accounts", type=int, default=10_000)
-    given = options.parse_args()
-    with tempfile.TemporaryDirectory(prefix="retcon-chain-") as folder:
-        root = Path(folder)
-        (root / "models" / "mart").mkdir(parents=True)
-        (root / "retcon.yaml").write_text(SETTINGS)
-        (root / "models" / "mart" / "balance.sql").write_text(BALANCE)
-        workspace = Workspace(root, who="bench")
-        print(f"{given.days} days × {given.accounts:,} accounts, {os.cpu_count()} cores", flush=True)
-        write_movements(workspace, given.days, given.accounts)
-        for name in ("first build", "restated"):
-            seconds = backfill(workspace, given.days)
-            first, last = mean(seconds[:EDGE]), mean(seconds[-EDGE:])
-            print(f"  {name}: {first:.2f} s a slice in the first {EDGE}, {last:.2f} s in the last {EDGE}", flush=True)
-        require_right(workspace, given.days)
-        workspace.close()
-
-
-def write_movements(workspace: Workspace, days: int, accounts: int) -> None:
-    spark = workspace.spark
+def write_movements(spark: SparkSession, days: int, accounts: int) -> None:
     spark.sql("CREATE NAMESPACE IF NOT EXISTS raw")
     spark.sql(
         "CREATE TABLE raw.movements (day DATE, account BIGINT, amount DECIMAL(12,2)) USING iceberg PARTITIONED BY (day)"
@@ -70,30 +42,47 @@ def write_movements(workspace: Workspace, days: int, accounts: int) -> None:
     )
 
 
-def backfill(workspace: Workspace, days: int) -> list[float]:
+def seconds_a_slice(driver: Driver) -> list[float]:
     """From one staged slice to the next, everything in between included."""
-    w = workspace
-    plan = w.planner.plan(
-        Ask(
-            select=("mart.balance",), reason="benchmark", command="-", by="bench", now=w.clock(),
-            suffix=new_suffix(), start=FIRST, end=FIRST + timedelta(days=days - 1),
-        )
-    )  # fmt: skip
-    apply(open_run(plan, w.project, w.ledger, w.tables, w.clock, w.who), w.context(lambda _: None))
+    run = driver.backfill()
     staged = [
         datetime.fromisoformat(event.at)
-        for event in w.ledger.events(plan.id)
+        for event in driver.workspace.ledger.events(run.id)
         if event.kind in ("TablesOpened", "WaveStaged")
     ]
     return [(after - before).total_seconds() for before, after in pairwise(staged)]
 
 
-def require_right(workspace: Workspace, days: int) -> None:
-    """Speed counts only for the right result."""
-    last = FIRST + timedelta(days=days - 1)
-    expected = "SELECT account, sum(amount) FROM raw.movements GROUP BY account"
-    found = f"SELECT account, balance FROM mart.balance WHERE day = DATE '{last}'"
-    assert not workspace.spark.sql(f"{expected} EXCEPT ALL {found}").limit(1).collect(), "the last balances are wrong"
+def main() -> None:
+    options = options_of(__doc__)
+    options.add_argument("--days", type=int)
+    options.add_argument("--accounts", type=int)
+    given = options.parse_args()
+    days, accounts = given.days or (4 if given.quick else 60), given.accounts or (1_000 if given.quick else 10_000)
+    began = time.monotonic()
+    rows: list[list[str]] = []
+    with folder_of_its_own() as root:
+        write_project(root, {"mart.balance": (KEYS, BALANCE)}, conf="spark.driver.memory: 2g")
+        driver = Driver(root, ["mart.balance"], FIRST, last_of(days))
+        spark = driver.workspace.spark
+        size = f"{days} days × {accounts:,} accounts"
+        say(f"chain: {size} …")
+        write_movements(spark, days, accounts)
+        edge = min(EDGE, days // 2)
+        for name in ("first build", "restated"):
+            seconds = seconds_a_slice(driver)
+            rows.append([name, spread(seconds[:edge]).shown(), spread(seconds[-edge:]).shown()])
+            say(f"  {name}: {sum(seconds):.0f} s")
+        require_same_rows(
+            spark,
+            "SELECT account, sum(amount) AS balance FROM raw.movements GROUP BY account",
+            f"SELECT account, balance FROM mart.balance WHERE day = DATE '{last_of(days)}'",
+            "the last balance",
+        )
+        driver.workspace.close()
+        spark.stop()
+    head = ["a slice from the one before", f"wall s a slice, the first {edge}", f"the last {edge}"]
+    tell(Found(part="chain", size=size, began=began, text=table(head, rows)), write=not given.quick)
 
 
 if __name__ == "__main__":

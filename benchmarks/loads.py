@@ -1,66 +1,43 @@
 """Loads: what they cost against a full refresh and a hand-written overwrite, with no change, and with a long history.
 
-Three questions, each answered in one run:
+Three questions, each a block:
 
-* 365 days of orders, a thousandth of the rows of five days changed: `retcon load` against rebuilding both tables, and
+* year: a thousandth of the rows of five days of a year changed: `retcon load` against rebuilding both tables, and
   against a hand-written job that is told the five days;
-* fifty models, nothing changed: `retcon load` as a process of its own, against one that only starts;
-* the same small change in tables of 30, 300 and 3,000 slices.
+* nothing: fifty models, nothing changed: `retcon load` as a process of its own, against one that only starts;
+* history: the same small change in tables of 30, 300 and 3,000 slices.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
 import resource
-import statistics
 import subprocess
 import sys
-import tempfile
-from collections.abc import Callable
+import time
+from collections.abc import Sequence
 from datetime import date, timedelta
 from functools import partial
 from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from bench import (
-    FIRST,
-    ORDERS_SQL,
-    REVENUE_SQL,
-    Bench,
-    Cost,
-    hand_written,
-    measured,
-    require_same,
-    write_project,
-    write_sources,
-)
-from retcon.flow.apply import apply, open_run
-from retcon.flow.plan import Ask
-from retcon.wiring import Workspace, new_suffix
+from measuring import Cost, against, exponent, measured, spread
+from orders import FIRST, hand_written, last_of, require_same, write_sources
+from pages import table
+from parts import options_of, say
+from projects import SHOP, Driver, child_environ, folder_of_its_own, write_project
+from results import Found, cost_table, tell
 
-SMALL = """\
-/* retcon
-slices: {{by: d, every: day}}
-inputs: {{raw.small: {{time: d}}}}
-*/
-SELECT d, k % 7 AS part, sum(v) AS v, {number} AS number FROM raw.small GROUP BY d, k % 7
-"""
-
-
-def load(workspace: Workspace) -> int:
-    """What `retcon load` does, in this process; the slices that were loaded."""
-    w = workspace
-    ask = Ask(
-        select=(), reason="benchmark", command="-", by="bench", now=w.clock(), suffix=new_suffix()
-    )  # fmt: skip
-    due = w.loader.due(w.project.graph.select(()), ask)
-    if due.plan is None:
-        w.loader.advance(due, w.clock(), w.who)
-        return 0
-    apply(open_run(due.plan, w.project, w.ledger, w.tables, w.clock, w.who), w.context(lambda _: None))
-    return due.plan.slices
+BLOCKS = ("year", "nothing", "history")
+FULL_SIZE = (365, 20_000)
+"""Days, and orders a day, that the limit is for."""
+FULL = "full refresh, hand-written"
+TOLD = "hand-written, told the days"
+LOAD = "retcon load"
+SMALL_KEYS = "slices: {by: d, every: day}\ninputs: {raw.small: {time: d}}\n"
+SMALL = "SELECT d, k % 7 AS part, sum(v) AS v, {number} AS number FROM raw.small GROUP BY d, k % 7"
+SMALL_CONF = "spark.driver.memory: 2g, spark.sql.shuffle.partitions: 2"
 
 
 # ── a few changes in a year ───────────────────────────────────────────────────────────────────────────────────────
@@ -70,68 +47,59 @@ def changed_days(days: int) -> list[date]:
     return [FIRST + timedelta(days=round(days * part)) for part in (0.1, 0.35, 0.6, 0.85, 0.99)]
 
 
-def change(spark: SparkSession, days: list[date]) -> None:
+def change(spark: SparkSession, days: Sequence[date]) -> None:
     """One in a thousand orders of these days is corrected."""
     listed = ", ".join(f"DATE '{day}'" for day in days)
     one_in_a_thousand = "pmod(xxhash64(order_id), 1000) = 0"
     spark.sql(f"UPDATE raw.orders SET amount = amount + 1 WHERE order_date IN ({listed}) AND {one_in_a_thousand}")
 
 
-def overwrite(spark: SparkSession, days: list[date]) -> None:
-    """The hand-written job, told which days to rebuild."""
-    listed = ", ".join(f"DATE '{day}'" for day in days)
-    orders = spark.sql(
-        f"{ORDERS_SQL.format(orders='raw.orders', rates='raw.fx_rates')} WHERE o.order_date IN ({listed})"
-    )
-    orders.writeTo("reference.fct_orders_usd").overwritePartitions()
-    filtered = f"(SELECT * FROM reference.fct_orders_usd WHERE order_date IN ({listed}))"
-    spark.sql(REVENUE_SQL.format(fct=filtered)).writeTo("reference.fct_revenue").overwritePartitions()
-
-
-def a_year(days: int, a_day: int, rounds: int) -> None:
-    with tempfile.TemporaryDirectory(prefix="retcon-bench-") as folder:
-        write_project(Path(folder))
-        bench = Bench(Path(folder), days)
-        spark = bench.workspace.spark
-        print(f"{days} days × {a_day:,} orders; making sources and tables …", flush=True)
+def a_year(days: int, a_day: int, rounds: int, *, write: bool) -> None:
+    began = time.monotonic()
+    runs: list[tuple[str, Cost]] = []
+    with folder_of_its_own() as root:
+        write_project(root, SHOP)
+        driver = Driver(root, ["+mart.fct_revenue"], FIRST, last_of(days))
+        spark = driver.workspace.spark
+        size = f"{days} days × {a_day:,} orders, two tables"
+        say(f"loads: {size}; making sources and tables …")
         write_sources(spark, days, a_day)
         hand_written(spark)
-        bench.backfill(None)
-        load(bench.workspace)
+        driver.backfill()
+        driver.load()
         days_hit = changed_days(days)
-        costs: dict[str, list[Cost]] = {"full refresh": [], "hand-written, told the days": [], "retcon load": []}
 
-        def row(name: str, work: Callable[[], object]) -> None:
-            costs[name].append(measured(spark, work))
-
-        row("full refresh", lambda: hand_written(spark))
-        for _ in range(rounds + 1):
+        def load_once(*, counts: bool = True) -> None:
             change(spark, days_hit)
-            row("retcon load", lambda: load(bench.workspace))
-            row("hand-written, told the days", lambda: overwrite(spark, days_hit))
-        row("full refresh", lambda: hand_written(spark))
+            both = [
+                (LOAD, measured(driver.load)),
+                (TOLD, measured(partial(hand_written, spark, "reference", days_hit))),
+            ]
+            runs.extend(both if counts else [])
+            say(f"  load: {both[0][1].cpu:.1f} CPU s; told the days: {both[1][1].cpu:.1f} CPU s")
+
+        load_once(counts=False)  # warms up
+        runs.append((FULL, measured(partial(hand_written, spark))))
+        for _ in range(rounds):
+            load_once()
+        runs.append((FULL, measured(partial(hand_written, spark))))
         require_same(spark)
         spark.stop()
-    # The first of each warms up.
-    means = {name: statistics.mean(cost.cpu for cost in each[1:] or each) for name, each in costs.items()}
-    print("\n| how | CPU s | against the full refresh |\n|---|---|---|")
-    for name, cpu in means.items():
-        print(f"| {name} | {cpu:.1f} | {cpu / means['full refresh']:.3f} |")
+    ratio = against(runs, LOAD, FULL).median
+    found = Found(
+        part="year", size=size, is_full_size=(days, a_day) == FULL_SIZE, began=began,
+        text=cost_table(runs, FULL, [FULL, TOLD, LOAD]), ratios={"load": ratio},
+    )  # fmt: skip
+    tell(found, write=write)
 
 
 # ── nothing changed ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def small_project(root: Path, models: int) -> Workspace:
-    (root / "models" / "mart").mkdir(parents=True)
-    (root / "retcon.yaml").write_text(
-        "name: small\n"
-        'catalog: {name: lake, type: jdbc, uri: "sqlite:///.retcon/lake.db", warehouse: .retcon/warehouse}\n'
-        'spark: {master: "local[*]", conf: {spark.driver.memory: 2g, spark.sql.shuffle.partitions: 2}}\n'
-    )
-    for number in range(models):
-        (root / "models" / "mart" / f"m{number}.sql").write_text(SMALL.format(number=number))
-    return Workspace(root, who="bench")
+def small_project(root: Path, models: int) -> Driver:
+    queries = {f"mart.m{number}": (SMALL_KEYS, SMALL.format(number=number)) for number in range(models)}
+    write_project(root, queries, conf=SMALL_CONF)
+    return Driver(root)
 
 
 def make_small(spark: SparkSession, days: int) -> None:
@@ -147,84 +115,119 @@ def make_small(spark: SparkSession, days: int) -> None:
         )
 
 
-def process_cpu(*words: str) -> float:
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run([sys.executable, "-m", "retcon", *words], check=True, capture_output=True)
+def process_cost(*words: str) -> Cost:
+    """A command as a process of its own, from its start to its end."""
+    before, wall = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
+    subprocess.run([sys.executable, "-m", "retcon", *words], check=True, capture_output=True, env=child_environ())
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return (after.ru_utime + after.ru_stime) - (before.ru_utime + before.ru_stime)
+    return Cost(
+        cpu=(after.ru_utime + after.ru_stime) - (before.ru_utime + before.ru_stime), wall=time.monotonic() - wall
+    )
 
 
-def nothing_changed(models: int, rounds: int) -> None:
-    with tempfile.TemporaryDirectory(prefix="retcon-bench-") as folder:
-        workspace = small_project(Path(folder), models)
-        make_small(workspace.spark, 30)
-        print(f"\nbuilding {models} models of 30 slices …", flush=True)
-        load(workspace)
-        assert load(workspace) == 0
-        workspace.close()
-        workspace.spark.stop()
-        costs = {
-            "retcon load": statistics.median(process_cpu("load", "--project", folder) for _ in range(rounds + 2)),
-            "retcon check": statistics.median(process_cpu("check", "--project", folder) for _ in range(rounds + 2)),
-            "retcon --version": statistics.median(process_cpu("--version") for _ in range(rounds + 2)),
+def nothing_changed(models: int, rounds: int, *, write: bool) -> None:
+    began = time.monotonic()
+    size = f"{models} models of 30 slices"
+    with folder_of_its_own() as root:
+        driver = small_project(root, models)
+        make_small(driver.workspace.spark, 30)
+        say(f"loads: building {size} …")
+        driver.load()
+        if driver.load() != 0:
+            raise SystemExit("a second load found something to do, though nothing had changed")
+        driver.workspace.close()
+        driver.workspace.spark.stop()
+        commands = {
+            "retcon load": ("load", "--project", str(root)),
+            "retcon check": ("check", "--project", str(root)),
+            "retcon --version": ("--version",),
         }
-    print("\n| a process of its own, 50 models, nothing changed | CPU s |\n|---|---|")
-    for name, cpu in costs.items():
-        print(f"| {name} | {cpu:.2f} |")
+        costs = {name: [process_cost(*words) for _ in range(rounds + 2)] for name, words in commands.items()}
+    rows = [
+        [f"`{name}`", str(len(each)), spread(c.cpu for c in each).shown(), spread(c.wall for c in each).shown()]
+        for name, each in costs.items()
+    ]
+    text = table(["a process of its own, nothing changed", "runs", "CPU s", "wall s"], rows)
+    tell(Found(part="nothing", size=size, began=began, text=text), write=write)
 
 
 # ── a long history ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def one_history(days: int, rounds: int) -> float:
-    """CPU seconds of a load of one slice of each of two models, warm."""
+def one_history(days: int, rounds: int) -> list[Cost]:
+    """Of loads of one slice of each of two models, warm."""
     costs: list[Cost] = []
-    with tempfile.TemporaryDirectory(prefix="retcon-bench-") as folder:
-        workspace = small_project(Path(folder), 2)
-        spark = workspace.spark
+    with folder_of_its_own() as root:
+        driver = small_project(root, 2)
+        spark = driver.workspace.spark
         make_small(spark, days)
-        while load(workspace):
+        while driver.load():
             pass  # a long one takes several publishes
-        for number in range(rounds + 4):
+        for number in range(rounds + 3):
             day = date.today() - timedelta(days=2 + number)
             spark.sql(f"INSERT INTO raw.small VALUES ({number}, DATE '{day}', 7)")
-            workspace.close()
-            costs.append(measured(spark, partial(load, workspace)))
+            driver.workspace.close()
+            costs.append(measured(driver.load))
         spark.stop()
-    return statistics.mean(cost.cpu for cost in costs[3:])
+    return costs[3:]
 
 
-def long_history(lengths: tuple[int, ...], rounds: int) -> None:
-    means: dict[int, float] = {}
+def long_history(lengths: Sequence[int], rounds: int, *, write: bool) -> None:
+    began = time.monotonic()
+    medians: dict[int, float] = {}
+    rows: list[list[str]] = []
     for days in lengths:
-        print(f"\nbuilding two models of {days:,} slices …", flush=True)
+        say(f"loads: two models of {days:,} slices …")
         # Each in a process of its own: a session keeps its catalog.
         command = [sys.executable, __file__, "--rounds", str(rounds), "--history", str(days)]
-        answer = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-        means[days] = float(answer.splitlines()[-1])
-    print("\n| slices of history | CPU s of a load of one slice, two models | against the shortest |\n|---|---|---|")
-    for days, cpu in means.items():
-        print(f"| {days:,} | {cpu:.2f} | {cpu / means[lengths[0]]:.2f} |")
+        answer = subprocess.run(command, check=True, capture_output=True, text=True, env=child_environ()).stdout
+        cpu = spread(float(value) for value in answer.splitlines()[-1].split())
+        medians[days] = cpu.median
+        rows.append([f"{days:,}", str(cpu.count), cpu.shown(), f"{cpu.median / medians[lengths[0]]:.2f}"])
+    text = table(
+        ["slices of history", "runs", "CPU s of a load of one slice, two models", "against the shortest"], rows
+    )
+    power = exponent(list(medians), list(medians.values()))
+    text += f"\n\nGrowth: the cost goes with the length of the history to the power of {power:.2f}."
+    tell(
+        Found(part="history", size=f"{min(lengths):,} to {max(lengths):,} slices", began=began, text=text), write=write
+    )
+
+
+def in_turn(blocks: Sequence[str], words: Sequence[str]) -> None:
+    """Each block in a process of its own: a JVM keeps the catalog of the first project that it was started for."""
+    plain = [word for word in words if word != "--only" and word not in BLOCKS]
+    for block in blocks:
+        command = [sys.executable, __file__, *plain, "--only", block]
+        if subprocess.run(command, check=False, env=child_environ()).returncode != 0:
+            raise SystemExit(f"loads: {block} failed")
 
 
 def main() -> None:
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--days", type=int, default=365)
-    options.add_argument("--orders", type=int, default=20_000, help="orders a day")
-    options.add_argument("--rounds", type=int, default=2, help="how often each is measured, after warming up")
-    options.add_argument("--only", choices=("year", "nothing", "history"))
+    options = options_of(__doc__, BLOCKS)
+    options.add_argument("--days", type=int)
+    options.add_argument("--orders", type=int, help="orders a day")
     options.add_argument("--history", type=int, help=argparse.SUPPRESS)
     given = options.parse_args()
+    rounds = given.rounds or (1 if given.quick else 3)
     if given.history is not None:
-        print(one_history(given.history, given.rounds))
+        print(*(cost.cpu for cost in one_history(given.history, rounds)))
         return
-    print(f"{os.cpu_count()} cores")
-    if given.only in (None, "year"):
-        a_year(given.days, given.orders, given.rounds)
-    if given.only in (None, "nothing"):
-        nothing_changed(50, given.rounds)
-    if given.only in (None, "history"):
-        long_history((30, 300, 3_000), given.rounds)
+    wanted = given.only or BLOCKS
+    write = not given.quick
+    if len(wanted) > 1:
+        in_turn(wanted, sys.argv[1:])
+        return
+    if "year" in wanted:
+        days, a_day = (
+            given.days or (30 if given.quick else FULL_SIZE[0]),
+            given.orders or (1_000 if given.quick else FULL_SIZE[1]),
+        )
+        a_year(days, a_day, rounds, write=write)
+    if "nothing" in wanted:
+        nothing_changed(4 if given.quick else 50, rounds, write=write)
+    if "history" in wanted:
+        long_history((10, 60) if given.quick else (30, 300, 3_000), rounds, write=write)
 
 
 if __name__ == "__main__":

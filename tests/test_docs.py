@@ -377,9 +377,9 @@ def test_commands_in_the_pages_have_a_name_and_options_that_are_there(fence: Fen
 
 
 def test_targets_of_make_in_the_pages_are_in_the_makefile() -> None:
-    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     for page in PAGES:
-        for name in re.findall(r"`make (?:PYTHON=\S+ )?([a-z]+)`", prose(page)):
+        for name in re.findall(r"`make (?:PYTHON=\S+ )?([a-z-]+)`", prose(page)):
             assert name in targets, f"{shown(page)}: make {name}"
     for fence, words in SHOWN:
         if words[0] == "make":
