@@ -26,7 +26,7 @@ from pyiceberg.transforms import IdentityTransform
 from pyiceberg.typedef import Record
 from pyiceberg.types import DateType, LongType, NestedField
 
-from loads import load, make_small, small_project
+from loads import make_small, small_project
 
 EPOCH = date(1970, 1, 1)
 DAYS, FILES_A_DAY = 1_000, 10
@@ -111,12 +111,12 @@ def _listed(day: int, number: int) -> DataFile:
 
 def unchanged(root: Path) -> None:
     """Fifty models of thirty slices, loaded."""
-    workspace = small_project(root, 50)
-    make_small(workspace.spark, 30)
-    load(workspace)
-    assert load(workspace) == 0
-    workspace.close()
-    workspace.spark.stop()
+    driver = small_project(root, 50)
+    make_small(driver.workspace.spark, 30)
+    driver.load()
+    assert driver.load() == 0
+    driver.workspace.close()
+    driver.workspace.spark.stop()
 
 
 def questions(folder: Path) -> list[Question]:

@@ -40,6 +40,7 @@ from retcon.lakehouse.sessions import bits_for, first_line, root_cause
 from retcon.lakehouse.staging import computed_by, slices_of, wave_of
 
 _SIDE, _SLICE, _HASH, _WHOLE = "__retcon_side", "__retcon_slice", "__retcon_hash", "__retcon_whole"
+_ROWS = "__retcon_rows"
 _STAGED, _PRODUCTION = 1, 0
 _PLAIN_SUM = re.compile(r"sum\(\s*(\w+)\s*\)", re.IGNORECASE)
 _DIGITS_IN_A_LONG = 18
@@ -160,20 +161,23 @@ class Measuring:
         is_by_partition = is_in_key and staged.rows >= _MANY_ROWS and largest <= _LARGE_SLICE
         reads = self._by_partition(bits_for(largest)) if is_by_partition else self._reads
         frame = reads.frame(_table_read(request, request.staged, request.slices if is_in_key else None))
-        slice = _slice_column(frame, request)
-        in_scope = F.expr(slice_predicate(by, type_of(frame, by) or "date", request.slices))
-        first = F.min(slice if is_in_key else F.when(in_scope, slice))
-        named = [key.alias(f"__retcon_key_{at}") for at, key in enumerate(keys)]
-        has_null = reduce(lambda a, b: a | b, (F.col(f"__retcon_key_{at}").isNull() for at in range(len(keys))))
-        counted = frame.groupBy(*named).agg(F.count(F.lit(1)).alias("n"), first.alias("at"))
-        surplus = F.when(has_null, F.col("n")).otherwise(F.col("n") - 1)
+        rows = F.count(F.lit(1)).alias(_ROWS)
+        if is_in_key:
+            counted = frame.groupBy(*keys).agg(rows)
+            counted = counted.withColumn(_SLICE, _slice_column(counted, request))
+        else:
+            in_scope = F.expr(slice_predicate(by, type_of(frame, by) or "date", request.slices))
+            first = F.min(F.when(in_scope, _slice_column(frame, request)))
+            counted = frame.groupBy(*keys).agg(rows, first.alias(_SLICE))
+        has_null = reduce(lambda a, b: a | b, (key.isNull() for key in keys))
+        surplus = F.when(has_null, F.col(_ROWS)).otherwise(F.col(_ROWS) - 1)
         found = (
-            counted.filter((has_null | (F.col("n") > 1)) & F.col("at").isNotNull())
-            .groupBy("at")
-            .agg(F.sum(surplus).alias("surplus"))
+            counted.filter((has_null | (F.col(_ROWS) > 1)) & F.col(_SLICE).isNotNull())
+            .groupBy(_SLICE)
+            .agg(F.sum(surplus).alias(_ROWS))
             .collect()
         )
-        return {slice_at(request.slices.grain, row["at"]): int(row["surplus"]) for row in found}
+        return {slice_at(request.slices.grain, row[_SLICE]): int(row[_ROWS]) for row in found}
 
     def others_changed(self, request: MeasureRequest, keyed: KeyedRows) -> tuple[Slice, ...]:
         """Slices in which the rows of other keys aren't, as a multiset, what they were when the run began."""
