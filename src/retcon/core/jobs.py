@@ -25,6 +25,8 @@ class Read:
     """None: read whole."""
     bucketed_as: str | None = None
     """The type in which buckets are counted, where it may not be the column's own: 17 and '17' hash differently."""
+    is_kept: bool = False
+    """Other jobs of the run read the same, which is kept in memory for them."""
 
     @property
     def cut(self) -> Cut:

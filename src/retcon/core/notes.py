@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import timedelta
 
 from retcon.core.evolution import DropColumn, RetypeColumn, change_text
@@ -14,6 +14,7 @@ from retcon.core.models import Model, Strategy, reach_text
 from retcon.core.planning import Scope, World, abridged
 from retcon.core.plans import PlannedInput, PlannedModel
 from retcon.core.promises import promises
+from retcon.core.sharing import kept_inputs
 from retcon.core.slices import Grain, SliceSet, Whole
 from retcon.core.tables import Content
 
@@ -29,6 +30,14 @@ def widened_notes(asked: Mapping[str, tuple[Interval, SliceSet]]) -> tuple[str, 
         elif SliceSet.covering(slices.grain, interval).hull() != interval:
             notes.append(f"{name}: {first}..{last} widened to {slices.text}")
     return tuple(notes)
+
+
+def kept_notes(models: Sequence[PlannedModel]) -> tuple[str, ...]:
+    """Which inputs are kept in memory while the run goes on."""
+    return tuple(
+        f"{each.table} would be read whole {each.reads} times: it is read once and kept in memory while waves run"
+        for each in kept_inputs(models).values()
+    )
 
 
 def carried_notes(scope: Scope) -> tuple[str, ...]:

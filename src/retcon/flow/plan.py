@@ -12,7 +12,15 @@ from retcon.core.evolution import SchemaChange, is_built_beside
 from retcon.core.intervals import Edge, Interval, edge_text
 from retcon.core.keys import Keys, is_value_of
 from retcon.core.models import Model, Strategy
-from retcon.core.notes import beside_notes, carried_notes, keys_notes, moved_notes, notes_of, widened_notes
+from retcon.core.notes import (
+    beside_notes,
+    carried_notes,
+    kept_notes,
+    keys_notes,
+    moved_notes,
+    notes_of,
+    widened_notes,
+)
 from retcon.core.overlaps import overlap_notes, require_nobody_in_the_way
 from retcon.core.planning import LeaveAlone, Scope, World, narrowed_to, plan_id, plan_model, require_inputs, spread
 from retcon.core.plans import Beside, Load, Plan, PlannedModel, Request, beside_of
@@ -172,6 +180,7 @@ class Planner:
                 *carried_notes(scope),
                 *moved_notes(models, graph, moves.unknown),
                 *self._beside_notes(models),
+                *kept_notes(models),
                 *(keys_notes(ask.keys, scope, left_out) if ask.keys is not None else ()),
                 *(brought_in(models, self._project, self._tables, self._ledger) if not (ask.load or ask.keys) else ()),
                 *notes_of(models, graph, interval, world),

@@ -24,6 +24,7 @@ from retcon.core.runs import (
     WaveState,
 )
 from retcon.core.schemas import carried_properties, opened_changes, require_aligned, require_same_hashes
+from retcon.core.sharing import kept_inputs, with_kept
 from retcon.core.slices import SliceSet
 from retcon.core.tables import TableFacts, Told
 from retcon.errors import Fault, Refused
@@ -53,7 +54,7 @@ def stage(run: Run, context: Context) -> Run:
     waves_missing = _missing(run, context)
     unstaged = sum(len(slices) for waves in waves_missing.values() for _, slices in waves)
     tally = Tally(run, context, already=run.plan.slices - unstaged)
-    own = {planned.name for planned in run.plan.models}
+    own, kept = {planned.name for planned in run.plan.models}, kept_inputs(run.plan.models)
     # What was pinned anew has to be judged anew.
     judged = own | set(run.pins) if any(table.rebase for table in run.tables.values()) else own
 
@@ -62,10 +63,16 @@ def stage(run: Run, context: Context) -> Run:
         tally.begin(planned.name)
         missing = _without_kept(run, planned, waves_missing[planned.name], context, tally)
         at_once = 1 if planned.order is Order.SEQUENTIAL else context.max_active
-        waves = context.meter.within(_jobs(run, planned, missing, context, look_first=resuming))
-        return Line(waves=waves, at_once=at_once)
+        waves = (
+            replace(wave, job=with_kept(wave.job, kept)) for wave in _jobs(run, planned, missing, context, resuming)
+        )
+        return Line(waves=context.meter.within(waves), at_once=at_once)
 
-    run_waves(run, begun, tally, context)
+    try:
+        run_waves(run, begun, tally, context)
+    finally:
+        if kept:
+            context.warehouse.let_go()
     return context.record(run, StagingDone())
 
 
@@ -84,7 +91,7 @@ def _without_kept(
 
 
 def _jobs(
-    run: Run, planned: PlannedModel, waves: Sequence[tuple[int, SliceSet]], context: Context, *, look_first: bool
+    run: Run, planned: PlannedModel, waves: Sequence[tuple[int, SliceSet]], context: Context, look_first: bool
 ) -> Iterator[Wave]:
     """The waves, each made when its turn comes: one that reads its own table sees what is staged by then."""
     snapshots = context.snapshots(run)

@@ -241,7 +241,7 @@ def _evidence(context: Context, wave: Wave, scanned: Mapping[str, int] | None) -
     evidence: dict[str, ScanEvidence] = {}
     for read in wave.job.all_reads:
         held = context.contents_of(read)
-        if held.told is not Told.ROWS or read.table not in scanned:
+        if held.told is not Told.ROWS or read.table not in scanned or read.is_kept:
             continue  # Spark's metrics don't say which of them a scan of files was of, or came too late
         before = evidence.get(read.table)
         evidence[read.table] = ScanEvidence(

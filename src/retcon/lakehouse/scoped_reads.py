@@ -17,6 +17,7 @@ from retcon.core.schemas import TIME_TYPES
 from retcon.core.slices import Grain
 from retcon.errors import Refused
 from retcon.lakehouse.foreign_reads import MARK, has_mark, leaves_of, local_uri, read_foreign
+from retcon.lakehouse.kept_reads import KEPT, KeptReads
 from retcon.lakehouse.predicates import slice_predicate
 from retcon.lakehouse.python_models import ProjectCode, call_function, register_udfs
 from retcon.lakehouse.sessions import first_line
@@ -34,11 +35,17 @@ class ScopedReads:
     """Builds the frames that jobs compute on."""
 
     def __init__(
-        self, spark: SparkSession, catalog: str, code: ProjectCode, foreign: Mapping[str, Source] | None = None
+        self,
+        spark: SparkSession,
+        catalog: str,
+        code: ProjectCode,
+        foreign: Mapping[str, Source] | None = None,
+        kept: KeptReads | None = None,
     ) -> None:
         self._spark = spark
         self._catalog = catalog
         self._foreign = foreign or {}
+        self._kept = kept or KeptReads()
         self.code = code
 
     @property
@@ -47,6 +54,11 @@ class ScopedReads:
 
     def frame(self, read: Read, mark: str = "1") -> DataFrame:
         """The rows of one scoped read."""
+        if read.is_kept:
+            return self._kept.frame(self._spark, read, lambda: self._read(read, KEPT))
+        return self._read(read, mark)
+
+    def _read(self, read: Read, mark: str) -> DataFrame:
         if read.table in self._foreign:
             return self._cut(read_foreign(self._spark, self._foreign[read.table], read.snapshot_id, mark), read)
         reader = self._spark.read.option(MARK, mark)
@@ -105,8 +117,10 @@ class ScopedReads:
         except (AnalysisException, ParseException) as error:
             raise _refusal(job, _without_view_names(first_line(error), views)) from error
         finally:
+            # Not by `spark.catalog`: that lets go of what is kept in memory, where a view shows it.
+            catalog = self._spark._jsparkSession.sessionState().catalog()
             for view in views.values():
-                self._spark.catalog.dropTempView(view)
+                catalog.dropTempView(view)
 
     def _input(self, name: str, read: Read, job: Job) -> DataFrame:
         declared = next(i for i in job.model.inputs if i.name == name)
@@ -186,7 +200,8 @@ def unmarked(frame: DataFrame, mark: str) -> Iterator[str]:
     """What feeds a frame and isn't a scoped read with this mark."""
     for leaf in _leaves(frame):
         kind = leaf.getClass().getSimpleName()
-        if not has_mark(leaf, mark, frame.sparkSession) and kind not in _HARMLESS:
+        is_scoped = any(has_mark(leaf, each, frame.sparkSession) for each in (mark, KEPT))
+        if not is_scoped and kind not in _HARMLESS:
             yield leaf.name() if kind == "DataSourceV2Relation" else leaf.simpleString(80)
 
 

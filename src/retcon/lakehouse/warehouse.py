@@ -14,6 +14,7 @@ from retcon.core.projects import Catalog, Source
 from retcon.errors import Fault
 from retcon.lakehouse.expecting import Expecting
 from retcon.lakehouse.gate_reads import GateReads
+from retcon.lakehouse.kept_reads import KeptReads
 from retcon.lakehouse.measuring import Measuring
 from retcon.lakehouse.moving import Moving
 from retcon.lakehouse.profiling import Profiling
@@ -41,11 +42,12 @@ class SparkWarehouse:
     ) -> None:
         self._spark = spark
         catalog = settings.name
-        reads = ScopedReads(spark, catalog, code, foreign)
+        kept = KeptReads()
+        reads = ScopedReads(spark, catalog, code, foreign, kept)
         windows = Windows(reads)
 
         def beside(session: SparkSession) -> ScopedReads:
-            return reads if session is spark else ScopedReads(session, catalog, code, foreign)
+            return reads if session is spark else ScopedReads(session, catalog, code, foreign, kept)
 
         staging = Staging(spark, catalog, reads, cache(lambda: beside(grouped_session(spark, catalog))))
         measuring = Measuring(
@@ -87,6 +89,7 @@ class SparkWarehouse:
         self.unlike = _told(measuring.unlike)
         self.row_diff = _told(RowDiffs(reads).row_diff)
         self.trace = _told(Traces(reads).trace)
+        self.let_go = _told(kept.let_go)
 
     def interrupt(self) -> None:
         """Stop what Spark is doing; what was committed stays."""

@@ -1,0 +1,37 @@
+"""What the waves of a run share: read once, kept in memory (on disk where that is full), and let go."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from threading import Lock
+
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame, SparkSession
+
+from retcon.core.jobs import Read
+
+KEPT = "kept"
+"""The mark of a scoped read that several jobs share."""
+
+
+class KeptReads:
+    """Frames by what they read. A session's own: another one, with another catalog, wouldn't find them."""
+
+    def __init__(self) -> None:
+        self._frames: dict[tuple[SparkSession, Read], DataFrame] = {}
+        self._lock = Lock()
+
+    def frame(self, spark: SparkSession, read: Read, make: Callable[[], DataFrame]) -> DataFrame:
+        """The rows of this read: as they are kept, or kept from now on."""
+        with self._lock:
+            key = (spark, read)
+            if key not in self._frames:
+                self._frames[key] = make().persist(StorageLevel.MEMORY_AND_DISK)
+            return self._frames[key]
+
+    def let_go(self) -> None:
+        """Free what is kept."""
+        with self._lock:
+            for frame in self._frames.values():
+                frame.unpersist()
+            self._frames.clear()
