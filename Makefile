@@ -7,6 +7,9 @@
 # make soak   hours of crashes: every step killed for real, thousands of steps drawn by chance
 # make lock   renew the pins in requirements.lock
 
+# Some shells forbid Python to keep its bytecode: the tests start many processes, and each would compile retcon anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
