@@ -19,6 +19,7 @@ import duckdb, json, pathlib, resource, sys, time
 work = json.load(sys.stdin)
 connection = duckdb.connect()
 connection.execute("SET preserve_insertion_order = false")
+connection.execute("SET enable_progress_bar = false")
 def used():
     usage = resource.getrusage(resource.RUSAGE_SELF)
     return usage.ru_utime + usage.ru_stime, time.monotonic()
