@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from threading import Lock
 
 from pyspark import StorageLevel
@@ -33,5 +34,7 @@ class KeptReads:
         """Free what is kept."""
         with self._lock:
             for frame in self._frames.values():
-                frame.unpersist()
+                # A Spark that is gone has nothing to free, and why it is gone is what has to be told.
+                with suppress(Exception):
+                    frame.unpersist()
             self._frames.clear()
