@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from threading import Lock
+from uuid import uuid4
 
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 
 from retcon.core.jobs import Read
 
-KEPT = "kept"
-"""The mark of a scoped read that several jobs share."""
-
 
 class KeptReads:
     """Frames by what they read. A session's own: another one, with another catalog, wouldn't find them."""
 
     def __init__(self) -> None:
+        self.mark = f"kept_{uuid4().hex}"
+        """Of scoped reads that several jobs share; nobody's code can know it."""
         self._frames: dict[tuple[SparkSession, Read], DataFrame] = {}
         self._lock = Lock()
 

@@ -17,7 +17,7 @@ from retcon.core.schemas import TIME_TYPES
 from retcon.core.slices import Grain
 from retcon.errors import Refused
 from retcon.lakehouse.foreign_reads import MARK, has_mark, leaves_of, local_uri, read_foreign
-from retcon.lakehouse.kept_reads import KEPT, KeptReads
+from retcon.lakehouse.kept_reads import KeptReads
 from retcon.lakehouse.predicates import slice_predicate
 from retcon.lakehouse.python_models import ProjectCode, call_function, register_udfs
 from retcon.lakehouse.sessions import first_line
@@ -55,7 +55,7 @@ class ScopedReads:
     def frame(self, read: Read, mark: str = "1") -> DataFrame:
         """The rows of one scoped read."""
         if read.is_kept:
-            return self._kept.frame(self._spark, read, lambda: self._read(read, KEPT))
+            return self._kept.frame(self._spark, read, lambda: self._read(read, self._kept.mark))
         return self._read(read, mark)
 
     def _read(self, read: Read, mark: str) -> DataFrame:
@@ -102,7 +102,7 @@ class ScopedReads:
             raise _refusal(job, first_line(error)) from error
         register_udfs(self._spark, self.code, job.model.udfs)
         frame = call_function(self.code, job, frames) if job.model.is_python else self._query(job, frames)
-        _require_marks(frame, job)
+        _require_marks(frame, job, *([self._kept.mark] if any(read.is_kept for read in job.reads.values()) else []))
         return frame
 
     def _query(self, job: Job, frames: Mapping[str, DataFrame]) -> DataFrame:
@@ -185,9 +185,9 @@ def _refusal(job: Job, message: str) -> Refused:
     )
 
 
-def _require_marks(frame: DataFrame, job: Job) -> None:
+def _require_marks(frame: DataFrame, job: Job, *shared: str) -> None:
     """Fail closed: nothing that isn't a scoped read may feed the result."""
-    for name in unmarked(frame, job.name):
+    for name in unmarked(frame, job.name, *shared):
         said = "the function" if job.model.is_python else "the query"
         raise Refused(
             f"{job.model.path}: {said} reads {name} past its declared inputs",
@@ -196,11 +196,11 @@ def _require_marks(frame: DataFrame, job: Job) -> None:
         )
 
 
-def unmarked(frame: DataFrame, mark: str) -> Iterator[str]:
-    """What feeds a frame and isn't a scoped read with this mark."""
+def unmarked(frame: DataFrame, *marks: str) -> Iterator[str]:
+    """What feeds a frame and isn't a scoped read with one of these marks."""
     for leaf in _leaves(frame):
         kind = leaf.getClass().getSimpleName()
-        is_scoped = any(has_mark(leaf, each, frame.sparkSession) for each in (mark, KEPT))
+        is_scoped = any(has_mark(leaf, each, frame.sparkSession) for each in marks)
         if not is_scoped and kind not in _HARMLESS:
             yield leaf.name() if kind == "DataSourceV2Relation" else leaf.simpleString(80)
 
