@@ -12,6 +12,7 @@ from retcon.core.findings import percent as percent
 from retcon.core.measures import Listed, SliceMeasure, TableMeasures
 from retcon.core.measures import Metric as Metric
 from retcon.core.profiles import ProfileBounds, Profiled, objections
+from retcon.core.queries import quoted
 from retcon.core.reconciling import Reconcile, SourceMeasures, judge_reconcile
 from retcon.core.row_histories import RowHistory, usual_rows
 from retcon.core.slices import Slice
@@ -174,6 +175,11 @@ def keys_in_slices(gates: Iterable[Gate], by: str | None, model: str) -> tuple[t
     """The columns that are to be unique, and are if they are so in each slice of this model by this column."""
     unique = (gate for gate in gates if isinstance(gate, Unique) and not looks_beyond(gate, by, model))
     return tuple(dict.fromkeys(gate.columns for gate in unique))
+
+
+def key_name(columns: Iterable[str]) -> str:
+    """How the ledger calls these columns together."""
+    return ", ".join(map(quoted, columns))
 
 
 def listed_values(gates: Iterable[Gate]) -> tuple[Listed, ...]:

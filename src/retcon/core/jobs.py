@@ -130,6 +130,8 @@ class MeasureRequest:
     """Metrics that nothing in production is compared with: for these it isn't read."""
     unique: tuple[tuple[str, ...], ...] = ()
     """Columns that are to be a key of the staged rows: what is too many for that is counted along."""
+    keys: tuple[tuple[str, ...], ...] = ()
+    """Columns that are to be a key in each staged slice: the checksum of their values is taken along."""
 
     @property
     def staged_read(self) -> Read:

@@ -59,6 +59,8 @@ class SliceMeasure:
     """Metrics that nothing is compared with in production."""
     surplus: Mapping[tuple[str, ...], int] = field(default_factory=dict)
     """Rows too many for these columns to be a key, and rows with a NULL in them."""
+    keys: Mapping[str, str] = field(default_factory=dict)
+    """By the names of columns that are to be a key: the checksum of their values."""
 
     def value_of(self, metric: str) -> Decimal | None:
         return self.metrics[metric] if metric in self.metrics else self.staged_only.get(metric)

@@ -185,6 +185,8 @@ class ProvenSlice:
     old_checksum: str | None
     metrics: Mapping[str, tuple[str | None, str | None]]
     """Per metric: (old, new) as exact decimal text."""
+    keys: Mapping[str, str] = field(default_factory=dict)
+    """By the names of columns that are a key of what was staged: the checksum of their values."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -595,3 +597,5 @@ class PublishedSlice:
     rows: int
     checksum: str
     metrics: Mapping[str, str | None] = field(default_factory=dict)
+    keys: Mapping[str, str] = field(default_factory=dict)
+    """By the names of columns that were found to be a key of it: the checksum of their values."""

@@ -42,7 +42,7 @@ from retcon.flow.looks import seen_after
 from retcon.flow.measure import Measured
 from retcon.flow.ports import Progress
 from retcon.flow.profile import profiled
-from retcon.flow.prove import declared
+from retcon.flow.prove import declared, duplicates_of
 
 _OF_THE_WAY = frozenset({VALID, PARITY, SCHEMA, OUTSIDE_SCOPE})
 """About how it came there; what production shows outside the scope, the certificate says."""
@@ -142,7 +142,8 @@ def _judged_again(
     needs_rows = not all(isinstance(gate, _BY_LOOKING) for gate in gates)
     new, old = context.warehouse.measure(request) if needs_rows else (TableMeasures(), TableMeasures())
     found = Measured(request=request, staged=new, production=old)
-    return declared(planned, found, seen_after(run, context), profiled(found, context), context)
+    duplicates = duplicates_of(found, context)
+    return declared(planned, found, duplicates, seen_after(run, context), profiled(found, context), context)
 
 
 def _answered_for(verdict: Verdict, recorded: Sequence[RecordedVerdict]) -> Verdict:

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from decimal import Decimal
 
 from retcon.core.expectations import slice_metrics
-from retcon.core.gates import Metric, keys_in_slices, listed_values, metrics_of, not_null_columns, staged_metrics
+from retcon.core.gates import (
+    Metric,
+    key_name,
+    keys_in_slices,
+    listed_values,
+    metrics_of,
+    not_null_columns,
+    staged_metrics,
+)
 from retcon.core.jobs import MeasureRequest
 from retcon.core.measures import SliceMeasure, TableMeasures
 from retcon.core.models import Model
@@ -18,6 +26,9 @@ from retcon.core.slices import Slice, SliceSet
 from retcon.flow.branches import require_own_branch
 from retcon.flow.context import Context
 from retcon.flow.standing import standing_at
+
+Keys = tuple[tuple[str, ...], ...]
+ProvenKeys = Mapping[Slice, Mapping[str, str]]
 
 _FEW_ROWS = 1_000_000
 """Up to here, counting distinct keys beside the rest costs less than a job of its own."""
@@ -30,18 +41,43 @@ class Measured:
     request: MeasureRequest
     staged: TableMeasures
     production: TableMeasures
+    proven_keys: ProvenKeys = field(default_factory=dict)
+    """What was found to be a key in earlier runs, whatever became of their rows."""
+
+    def doubtful(self, columns: tuple[str, ...]) -> SliceSet:
+        """Staged slices of whose rows nobody found yet that these columns are a key: those with other values in them
+        than any before. The same values as those of a key, as often as they were there, are one again.
+        """
+        name = key_name(columns)
+
+        def is_proven(slice: Slice) -> bool:
+            measure = self.staged.slices.get(slice)
+            checksum = None if measure is None else measure.keys.get(name)
+            return checksum is not None and checksum == self.proven_keys.get(slice, {}).get(name)
+
+        return SliceSet.of(self.request.slices.grain, (s.ordinal for s in self.request.slices if not is_proven(s)))
 
 
 def measured(run: Run, planned: PlannedModel, context: Context) -> Measured:
     """As the branch stands now. What was measured by this command of the same snapshots isn't read again."""
-    request = _request(run, planned, context)
+    model = context.model(planned)
+    keys = keys_in_slices(model.gates, model.slicing.by, model.name)
+    proven = _proven_keys(planned, keys, context)
+    request = _request(run, planned, keys, proven, context)
     if not request.slices:
         return Measured(request=request, staged=TableMeasures(), production=TableMeasures())
     key = (request.table, request.staged, request.production, request.slices)
     if key not in context.measures:
         context.measures[key] = context.warehouse.measure(request)
     staged, production = context.measures[key]
-    return Measured(request=request, staged=staged, production=production)
+    return Measured(request=request, staged=staged, production=production, proven_keys=proven)
+
+
+def _proven_keys(planned: PlannedModel, keys: Keys, context: Context) -> ProvenKeys:
+    if not keys:
+        return {}
+    held = context.ledger.published_slices(planned.name, planned.slices.labels)
+    return {slice: held[slice.label].keys for slice in planned.slices if slice.label in held}
 
 
 def kept_slices(run: Run, planned: PlannedModel, context: Context) -> SliceSet:
@@ -53,13 +89,14 @@ def _kept(planned: PlannedModel, recorded: Iterable[RecordedSlice]) -> SliceSet:
     return SliceSet.labelled(planned.slices.grain, (s.slice for s in recorded if s.state is SliceState.SAME))
 
 
-def _request(run: Run, planned: PlannedModel, context: Context) -> MeasureRequest:
+def _request(run: Run, planned: PlannedModel, keys: Keys, proven: ProvenKeys, context: Context) -> MeasureRequest:
     model = context.model(planned)
     table = run.tables[planned.name]
     recorded = context.ledger.slices(run.id, planned.name)
     has_few = sum(each.rows or 0 for each in recorded) <= _FEW_ROWS
     metrics = tuple(dict.fromkeys((*metrics_of(model.gates), *slice_metrics(run.plan.expect, model.name))))
     slices = planned.slices - _kept(planned, recorded)
+    is_new = not all(key_name(columns) in proven.get(slice, {}) for slice in slices for columns in keys)
     return MeasureRequest(
         model=model,
         table=table.written,
@@ -72,7 +109,8 @@ def _request(run: Run, planned: PlannedModel, context: Context) -> MeasureReques
         known=_known(planned.name, slices, table.base_snapshot, metrics, context),
         listed=listed_values(model.gates),
         staged_only=staged_metrics(model.gates),
-        unique=keys_in_slices(model.gates, model.slicing.by, model.name) if has_few else (),
+        unique=keys if has_few and is_new else (),
+        keys=keys,
     )
 
 

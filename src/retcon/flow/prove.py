@@ -24,6 +24,7 @@ from retcon.core.gates import (
     Unique,
     Verdict,
     judge,
+    key_name,
 )
 from retcon.core.jobs import Job, KeyedRows, MeasureRequest, Read
 from retcon.core.measures import TableMeasures
@@ -43,6 +44,7 @@ from retcon.flow.profile import profiled
 from retcon.flow.standing import standing_at
 
 Pair = tuple[str | None, str | None]
+Duplicates = Mapping[str, Mapping[Slice, int]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,10 +98,11 @@ def _prove_model(run: Run, planned: PlannedModel, context: Context) -> _Proof:
     if not request.slices:
         return _Proof(head=request.staged, slices=kept, totals={}, verdicts=tuple(as_expected))
     looks = profiled(found, context)
-    judged = (*declared(planned, found, seen_by(run, context), looks, context), *as_expected)
+    duplicates = duplicates_of(found, context)
+    judged = (*declared(planned, found, duplicates, seen_by(run, context), looks, context), *as_expected)
     return _Proof(
         head=request.staged,
-        slices=(*_proven_slices(request, staged, production), *kept),
+        slices=(*_proven_slices(found, duplicates), *kept),
         totals=_pairs(production.totals, staged.totals),
         profiles=tuple(entries_of(planned.name, looks)),
         verdicts=(*judged, *_always_on(run, planned, request, (staged, production), context)),
@@ -118,14 +121,16 @@ def _kept(run: Run, planned: PlannedModel, context: Context) -> Iterator[ProvenS
             old_rows=held.rows,
             old_checksum=held.checksum,
             metrics={name: (value, value) for name, value in held.metrics.items()},
+            keys=held.keys,
         )
 
 
-def declared(planned: PlannedModel, found: Measured, sees: Sees, profiles: Profiled, context: Context) -> list[Verdict]:
+def declared(
+    planned: PlannedModel, found: Measured, duplicates: Duplicates, sees: Sees, profiles: Profiled, context: Context
+) -> list[Verdict]:
     """The verdicts of the model's gates on what is measured, staged and in production."""
     request, staged = found.request, found.staged
     gates = request.model.gates
-    duplicates = {gate.name: _duplicates(gate, request, staged, context) for gate in gates if isinstance(gate, Unique)}
     evidence = Evidence(
         model=request.model.name,
         staged=staged,
@@ -139,11 +144,22 @@ def declared(planned: PlannedModel, found: Measured, sees: Sees, profiles: Profi
     return [judge(gate, evidence) for gate in gates]
 
 
-def _duplicates(gate: Unique, request: MeasureRequest, staged: TableMeasures, context: Context) -> Mapping[Slice, int]:
-    """Rows too many, by slice: counted with the rest, or by a job of its own."""
-    if gate.columns not in request.unique:
+def duplicates_of(found: Measured, context: Context) -> Duplicates:
+    """By gate on keys, the rows too many in each slice."""
+    gates = (gate for gate in found.request.model.gates if isinstance(gate, Unique))
+    return {gate.name: _duplicates(gate, found, context) for gate in gates}
+
+
+def _duplicates(gate: Unique, found: Measured, context: Context) -> Mapping[Slice, int]:
+    """Counted with the rest, or by a job of its own: of slices whose keys aren't those of an earlier run."""
+    request, staged = found.request, found.staged
+    if gate.columns in request.unique:
+        return {s: many for s, measure in staged.slices.items() if (many := measure.surplus.get(gate.columns, 0))}
+    if gate.columns not in request.keys:
         return context.warehouse.duplicates(request, gate, staged)
-    return {s: many for s, measure in staged.slices.items() if (many := measure.surplus.get(gate.columns, 0))}
+    doubtful = found.doubtful(gate.columns)
+    rows = TableMeasures(slices={slice: staged.slices[slice] for slice in doubtful})
+    return context.warehouse.duplicates(replace(request, slices=doubtful), gate, rows) if rows.rows else {}
 
 
 def _published_rows(model: Model, context: Context) -> dict[int, int]:
@@ -276,19 +292,22 @@ def _verdict(model: str, kind: str, summary: str, findings: list[Finding]) -> Ve
     return Verdict(model=model, gate=kind, kind=kind, summary=summary, findings=tuple(findings))
 
 
-def _proven_slices(request: MeasureRequest, staged: TableMeasures, production: TableMeasures) -> list[ProvenSlice]:
+def _proven_slices(found: Measured, duplicates: Duplicates) -> list[ProvenSlice]:
+    model = found.request.model
+    unique = {key_name(gate.columns): gate.name for gate in model.gates if isinstance(gate, Unique)}
     proven: list[ProvenSlice] = []
-    for slice in request.slices:
-        new, old = staged.slices[slice], production.slices.get(slice)
+    for slice in found.request.slices:
+        new, old = found.staged.slices[slice], found.production.slices.get(slice)
         proven.append(
             ProvenSlice(
-                model=request.model.name,
+                model=model.name,
                 slice=slice.label,
                 rows=new.rows,
                 checksum=new.checksum,
                 old_rows=old.rows if old else None,
                 old_checksum=old.checksum if old else None,
                 metrics=_pairs(old.metrics if old else {}, new.metrics),
+                keys={name: text for name, text in new.keys.items() if not duplicates[unique[name]].get(slice)},
             )
         )
     return proven

@@ -35,6 +35,11 @@ def _mask(fields: Sequence[StructField]) -> str:
     return " + ".join(bits)
 
 
+def is_hashed_as_it_is(field: StructField) -> bool:
+    """Is its value hashed as it is, neither rounded nor written out?"""
+    return _comparable(field) == quoted(field.name)
+
+
 def _comparable(field: StructField) -> str:
     name = quoted(field.name)
     match field.dataType:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from functools import reduce
+from types import MappingProxyType
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
@@ -18,7 +19,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DecimalType, StructField
 
 from retcon.core.evolution import may_widen
-from retcon.core.gates import Metric, Unique
+from retcon.core.gates import Metric, Unique, key_name
 from retcon.core.jobs import Job, KeyedRows, MeasureRequest, Read
 from retcon.core.measures import FullRefresh, SliceMeasure, TableMeasures
 from retcon.core.queries import quoted
@@ -28,6 +29,7 @@ from retcon.lakehouse.checksums import (
     checksum_sums,
     checksum_text,
     has_shape,
+    is_hashed_as_it_is,
     row_hash,
     shape_of,
 )
@@ -71,7 +73,8 @@ class Measuring:
         old_shape, untold = shape, list[str]()
         known = {slice: measure for slice, measure in request.known.items() if has_shape(measure.checksum, shape)}
         unknown = SliceSet.of(request.slices.grain, (s.ordinal for s in request.slices if s not in known))
-        frames = [_side(staged_rows, _STAGED, fields)]
+        keys = _exact_keys(staged_rows, request)
+        frames = [_side(staged_rows, _STAGED, fields, keys.values())]
         if request.production is not None and unknown:
             old_rows = reads.frame(_old_read(request, unknown))
             old_fields = _hashed_fields(old_rows, request.model.volatile)
@@ -81,14 +84,14 @@ class Measuring:
         union = reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), frames)
         scales = [_summed_scale(metric.expression, union) for metric in _asked(request)]
         try:
-            rows = _aggregated(union, request, scales).collect()
+            rows = _aggregated(union, request, scales, len(keys)).collect()
         except AnalysisException as error:
             raise Refused(
                 f"{request.model.path}: a gate can't be computed: {first_line(error)}",
                 state="everything is staged, nothing is proven; production is untouched",
                 next="mend the metric or the column names under `gates:`, then `retcon apply` again",
             ) from error
-        staged = _collected([row for row in rows if row[_SIDE] == _STAGED], request, scales, shape)
+        staged = _collected([row for row in rows if row[_SIDE] == _STAGED], request, scales, shape, keys)
         read = _collected([row for row in rows if row[_SIDE] == _PRODUCTION], request, scales, old_shape)
         production = _without(read, untold)
         empty = checksum_text(0, 0, 0, shape)
@@ -239,8 +242,26 @@ def _unlike(staged: DataFrame, base: DataFrame, read: Read) -> tuple[Slice, ...]
     return tuple(sorted(at for at, both in found.items() if len(both) != 2 or len({m[1:] for m in both}) != 1))
 
 
-def _side(frame: DataFrame, side: int, fields: list[StructField]) -> DataFrame:
-    return frame.select(F.lit(side).alias(_SIDE), F.expr(row_hash(fields)).alias(_HASH), "*")
+def _side(
+    frame: DataFrame, side: int, fields: list[StructField], keys: Iterable[Sequence[StructField]] = ()
+) -> DataFrame:
+    hashes = (F.expr(row_hash(key)).alias(_key_hash(at)) for at, key in enumerate(keys))
+    return frame.select(F.lit(side).alias(_SIDE), F.expr(row_hash(fields)).alias(_HASH), *hashes, "*")
+
+
+def _key_hash(at: int) -> str:
+    return f"__retcon_key_{at}"
+
+
+def _exact_keys(frame: DataFrame, request: MeasureRequest) -> dict[str, list[StructField]]:
+    """By name, the keys whose values are equal where their hashes are."""
+    fields = {field.name.lower(): field for field in frame.schema.fields}
+    keys = {columns: [fields.get(column.lower()) for column in columns] for columns in request.keys}
+    return {
+        key_name(columns): found
+        for columns, each in keys.items()
+        if len(found := [field for field in each if field is not None and is_hashed_as_it_is(field)]) == len(columns)
+    }
 
 
 def _comparable(old: DataFrame, staged: DataFrame) -> DataFrame:
@@ -306,12 +327,15 @@ def _asked(request: MeasureRequest) -> tuple[Metric, ...]:
     return (*request.metrics, *request.staged_only)
 
 
-def _aggregated(frame: DataFrame, request: MeasureRequest, scales: list[int | None]) -> DataFrame:
+def _aggregated(frame: DataFrame, request: MeasureRequest, scales: list[int | None], keys: int = 0) -> DataFrame:
     low, high = checksum_sums(_HASH)
+    of_keys = [checksum_sums(_key_hash(at)) for at in range(keys)]
     measures: list[SparkColumn] = [
         F.count(F.lit(1)).alias("rows"),
         F.expr(low).alias("low"),
         F.expr(high).alias("high"),
+        *(F.expr(low).alias(f"key_low_{at}") for at, (low, _) in enumerate(of_keys)),
+        *(F.expr(high).alias(f"key_high_{at}") for at, (_, high) in enumerate(of_keys)),
         *(F.count_if(F.col(quoted(c)).isNull()).alias(f"null_{at}") for at, c in enumerate(request.not_null)),
         *(
             F.count_if(is_unlisted(frame, each, request.model)).alias(f"unlisted_{at}")
@@ -365,7 +389,14 @@ def _with_known(read: TableMeasures, known: Mapping[Slice, SliceMeasure], reques
     return TableMeasures(slices=slices, totals={m.expression: _sum(slices, m.expression) for m in request.metrics})
 
 
-def _collected(rows: list[Row], request: MeasureRequest, scales: list[int | None], shape: str) -> TableMeasures:
+def _collected(
+    rows: list[Row],
+    request: MeasureRequest,
+    scales: list[int | None],
+    shape: str,
+    keys: Mapping[str, Sequence[StructField]] = MappingProxyType({}),
+) -> TableMeasures:
+    shapes = {name: shape_of(fields) for name, fields in keys.items()}
     slices: dict[Slice, SliceMeasure] = {}
     totals: dict[str, Decimal | None] = {}
     for row in rows:
@@ -385,6 +416,10 @@ def _collected(rows: list[Row], request: MeasureRequest, scales: list[int | None
             unlisted={each: row[f"unlisted_{at}"] for at, each in enumerate(request.listed)},
             staged_only={metric.expression: values[metric.expression] for metric in request.staged_only},
             surplus={columns: row[f"surplus_{at}"] for at, columns in enumerate(request.unique)},
+            keys={
+                name: checksum_text(row["rows"], row[f"key_low_{at}"], row[f"key_high_{at}"], of_key)
+                for at, (name, of_key) in enumerate(shapes.items())
+            },
         )
     if not totals and slices:
         totals = {m.expression: _sum(slices, m.expression) for m in request.metrics}

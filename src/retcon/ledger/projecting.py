@@ -301,6 +301,7 @@ def _project_judgement(connection: Connection, run: str, event: Judged) -> None:
                 "old_rows": proven.old_rows,
                 "old_checksum": proven.old_checksum,
                 "metrics": dict(proven.metrics),
+                "key_checksums": dict(proven.keys),
             }
             for proven in event.slices
         ],
@@ -395,7 +396,9 @@ def _drop_proof(connection: Connection, run: str) -> None:
     # What was judged of the inputs stays: they are pinned, or looked at again.
     connection.execute(delete(VERDICTS).where(VERDICTS.c.run_id == run, VERDICTS.c.kind != VALID))
     connection.execute(
-        update(SLICES).where(SLICES.c.run_id == run).values(checksum=None, old_rows=None, old_checksum=None, metrics={})
+        update(SLICES)
+        .where(SLICES.c.run_id == run)
+        .values(checksum=None, old_rows=None, old_checksum=None, metrics={}, key_checksums=None)
     )
 
 

@@ -203,6 +203,7 @@ def published_slices(
             rows=row.rows,
             checksum=row.checksum,
             metrics={name: new for name, (_, new) in _metrics(row.metrics).items()},
+            keys=row.key_checksums or {},
         )
         for row in connection.execute(newest)
         if row.checksum is not None
@@ -234,6 +235,7 @@ def _newest_slices(
             SLICES.c.rows,
             SLICES.c.checksum,
             SLICES.c.metrics,
+            SLICES.c.key_checksums,
             newness.label("newness"),
         )
         .join(RUNS, RUNS.c.id == SLICES.c.run_id)

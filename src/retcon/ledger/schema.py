@@ -22,7 +22,7 @@ from sqlalchemy import (
 from retcon.errors import Refused
 from retcon.ledger.columns import COUNTER, Document, Moment, Words
 
-REVISIONS = ("0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008", "0009", "0010")
+REVISIONS = ("0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008", "0009", "0010", "0011")
 """Every revision that this version can bring up to date, oldest first; `migrations/` holds one file for each."""
 
 VERSION_TABLE = "retcon_alembic_version"
@@ -81,6 +81,7 @@ SLICES = Table(
     Column("old_rows", BigInteger),
     Column("old_checksum", Words),
     Column("metrics", Document, nullable=False),
+    Column("key_checksums", Document),
     Index("retcon_slices_model_slice", "model", "slice"),
 )
 
