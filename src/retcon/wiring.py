@@ -61,6 +61,10 @@ if TYPE_CHECKING:
     from retcon.project.python.importing import ProjectCode
 
 
+_LITTLE = 8 * 1024**2
+"""Bytes read by a run that is over before the better of Java's compilers has paid for itself."""
+
+
 def utc_now() -> datetime:
     """The wall clock."""
     return datetime.now(UTC)
@@ -97,6 +101,7 @@ class Workspace:
         self.since = monotonic()
         """Since when it prepares what it does next."""
         self._starting: float | None = None
+        self._has_little_to_do = False
 
     @cached_property
     def project(self) -> Project:
@@ -193,9 +198,14 @@ class Workspace:
         from retcon.lakehouse.sessions import start_session
 
         began = monotonic()
-        session = start_session(self.outline.settings, self.environ)
+        session = start_session(self.outline.settings, self.environ, for_little=self._has_little_to_do)
         self._starting = round(monotonic() - began, 3)
         return session
+
+    def expect(self, plan: Plan) -> None:
+        """This is what Spark will be started for, if it isn't there yet."""
+        reads = plan.bytes_there
+        self._has_little_to_do = reads is not None and reads <= _LITTLE
 
     @cached_property
     def cores(self) -> int | None:

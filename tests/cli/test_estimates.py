@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 import yaml
 
+from retcon.cli.apply import _require_budget
 from retcon.cli.views.timings import span_text
 from retcon.core.estimates import Estimate
 from retcon.core.runs import ApplyBegan, RunState
+from retcon.errors import Refused
 from retcon.wiring import Workspace
 from tests.cli.conftest import Plans, Records, Retcon
 from tests.cli.shops import FIRST, LAST, NOON, ORDERS, REVENUE, Recorder
@@ -162,6 +164,19 @@ def test_apply_refuses_a_plan_over_the_budget_given_then_and_a_run_that_has_take
     assert f"`retcon apply {plan['id']} --budget …` with a higher one goes on" in over.err
     assert paused.run.state is RunState.STAGING
     assert "budget 6.0 s" in retcon("show", plan["id"]).out
+
+
+def test_what_is_proven_may_be_published_though_its_budget_is_passed(
+    retcon: Retcon, shop: Path, recorded: Records
+) -> None:
+    plan = retcon("plan", "mart.*", *RANGE, *WHY, "--json").result["plan"]
+    run = Recorder(Workspace(shop), Workspace(shop).read_plan(plan["id"]), at=NOON)
+    run.tell(began(budget={"seconds": 6.0})).stage()
+    with pytest.raises(Refused, match="of its budget"):
+        _require_budget(run.plan, None, Workspace(shop))
+    run.prove()
+    assert run.run.state is RunState.PROVEN
+    _require_budget(run.plan, None, Workspace(shop))
 
 
 def test_a_canary_is_asked_of_spark_and_its_estimate_is_the_plans(

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retcon.core.plans import Origin, PlannedModel
-from retcon.core.sharing import kept_inputs
+from retcon.core.jobs import Read
+from retcon.core.plans import Origin, PlannedModel, Version
+from retcon.core.sharing import kept_inputs, with_kept
 from retcon.core.slices import SliceSet
 from tests.core.test_plans import planned_inputs, planned_models
+
+
+@dataclass(frozen=True, kw_only=True)
+class SimpleJob:
+    reads: Mapping[str, Read]
 
 
 def reading(model: PlannedModel, waves: int, **change: object) -> PlannedModel:
@@ -37,6 +44,18 @@ def test_reads_of_several_models_count_together(model: PlannedModel) -> None:
     one = reading(model, 1, format="json")
     assert not kept_inputs([one])
     assert kept_inputs([one, replace(one, name="mart.another")])[model.inputs[0].table].reads == 2
+
+
+@given(models, st.integers(1, 2**40))
+def test_a_table_as_it_was_at_a_slices_end_isnt_kept_though_others_read_it_as_it_is(
+    model: PlannedModel, snapshot: int
+) -> None:
+    plain = reading(model, 30)
+    then = replace(plain.inputs[0], name="then", versions=(Version(slices=model.slices, snapshot_id=snapshot),))
+    both = replace(plain, inputs=(*plain.inputs, then))
+    reads = {i.name: Read(table=i.table, snapshot_id=snapshot, by=None, slices=None) for i in (plain.inputs[0], then)}
+    job = with_kept(SimpleJob(reads=reads), both, kept_inputs([both]))  # type: ignore[arg-type] # all that is asked of a job
+    assert {name: read.is_kept for name, read in job.reads.items()} == {plain.inputs[0].name: True, "then": False}
 
 
 @given(models)

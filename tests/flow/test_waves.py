@@ -79,6 +79,15 @@ def test_where_one_of_two_fails_the_other_is_kept_and_their_reader_not_begun(wor
     assert again.order == ["mart.b", "mart.c"]
 
 
+def test_an_order_that_was_edited_since_the_plan_is_followed(workshop: Workshop) -> None:
+    plan = workshop.plan("mart.a", "mart.b", "mart.c", start="2026-01-02", end="2026-01-02", wave=1)
+    assert [planned.name for planned in plan.models] == ["mart.a", "mart.b", "mart.c"]
+    workshop.model("mart.a", keys="after: [mart.b]")
+    writing = Meeting(workshop, set("x"))
+    assert staged(workshop, plan, writing, max_active=2).state is RunState.STAGED
+    assert writing.order == ["mart.b", "mart.a", "mart.c"]
+
+
 @given(
     waves=st.integers(0, 12),
     at_once=st.integers(1, 4),

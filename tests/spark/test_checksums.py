@@ -116,6 +116,39 @@ def test_checksums_take_for_the_same(spark: SparkSession, left: list[Any], right
     assert checksum(spark, left) == checksum(spark, right)
 
 
+@pytest.mark.parametrize(
+    ("kind", "left", "right"),
+    [
+        (
+            "ARRAY<STRUCT<at: TIMESTAMP>>",
+            [{"at": "2026-01-01T12:00:00.123456Z"}],
+            [{"at": "2026-01-01T12:00:00.123999Z"}],
+        ),
+        ("STRUCT<at: TIMESTAMP_NTZ>", {"at": "2026-01-01T12:00:00.000001"}, {"at": "2026-01-01T12:00:00.000002"}),
+        ("MAP<STRING, MAP<STRING, INT>>", {"a": {"b": 1}, "c": {}}, {"a": {"b": 2}, "c": {}}),
+        ("MAP<STRING, TIMESTAMP>", {"a": "2026-01-01T12:00:00.000001Z"}, {"a": "2026-01-01T12:00:00.000002Z"}),
+    ],
+)
+def test_what_is_nested_is_told_apart_to_its_last_digit(spark: SparkSession, kind: str, left: Any, right: Any) -> None:
+    def hashed(value: Any) -> int:
+        frame = spark.sql(
+            f"SELECT inline(from_json(:rows, 'ARRAY<STRUCT<v: {kind}>>'))", args={"rows": json.dumps([{"v": value}])}
+        )
+        [[number, is_null]] = frame.select(F.expr(row_hash(frame.schema.fields)), F.col("v").isNull()).collect()
+        assert not is_null
+        return int(number)
+
+    assert hashed(left) != hashed(right)
+    assert hashed(left) == hashed(json.loads(json.dumps(left)))
+
+
+def test_maps_whose_values_have_no_order_are_the_same_whatever_the_order_of_their_keys(spark: SparkSession) -> None:
+    frame = spark.sql(
+        "SELECT map('a', map('x', 1), 'b', map('y', 2)) AS m UNION ALL SELECT map('b', map('y', 2), 'a', map('x', 1))"
+    )
+    assert len({number for [number] in frame.select(F.expr(row_hash(frame.schema.fields))).collect()}) == 1
+
+
 LARGEST = 10**18 - 1
 
 

@@ -62,3 +62,34 @@ def test_what_is_kept_is_let_go_where_a_wave_fails(named: Shop) -> None:
     with pytest.raises(Fault, match="no"):
         named.apply(named.plan("mart.named"), until=Until.STAGED)
     assert held(named) == before
+
+
+def test_a_kept_table_can_be_joined_with_itself_in_python(named: Shop) -> None:
+    (named.root / "models/mart/pairs.py").write_text(
+        "from retcon.models import Day, Input, model\n\n\n"
+        "@model('mart.pairs', slices=Day('order_date'), sliceable=True, replay={'wave': 2},\n"
+        "       inputs={'orders': Input('raw.orders', time='order_date'), 'one': Input('raw.customers'),\n"
+        "               'other': Input('raw.customers')})\n"
+        "def pairs(orders, one, other):\n"
+        "    both = one.join(other, one.customer == other.customer).select(one.customer, other.name)\n"
+        "    return orders.select('order_date', 'order_id', 'customer').join(both, 'customer')\n"
+    )
+    plan = named.plan("mart.pairs")
+    assert any("raw.customers would be read whole" in note for note in plan.notes)
+    named.apply(plan)
+    [[rows]] = named.sql("SELECT count(*) FROM mart.pairs")
+    assert rows == 96
+
+
+def test_rows_that_are_dropped_for_what_else_is_in_them_are_dropped_alike_in_many_waves(named: Shop) -> None:
+    """A column that nobody reads must not decide, however many waves there are, which rows come."""
+    (named.root / "customers.csv").write_text("customer,name,born\nc0,a,1990\nc1,b,?\n")
+    settings = named.root / "retcon.yaml"
+    columns = "columns: {customer: string, name: string"
+    text = settings.read_text().replace(columns, f"options: {{mode: DROPMALFORMED}}, {columns}, born: int")
+    settings.write_text(text)
+    named.backfill("mart.named")
+    wave_by_wave = named.production("mart.named")
+    named.edit("mart.named", "replay: {wave: 2}", "replay: {wave: 8}")
+    named.backfill("mart.named")
+    assert named.production("mart.named") == wave_by_wave

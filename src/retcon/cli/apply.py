@@ -118,7 +118,9 @@ def apply(
 def _require_budget(plan: Plan, given: Budget | None, workspace: Workspace) -> None:
     """Before the run is opened, and Spark started."""
     run = workspace.ledger.run(plan.id)
-    if run is None or not run.state.is_over:
+    # What is proven is published, and what may be published already is found out, whatever it has cost.
+    is_settled = run is not None and (run.state.is_over or run.state in (RunState.PROVEN, RunState.PUBLISHING))
+    if not is_settled:
         require_budget(run, plan, given, workspace.ledger, workspace.project.settings, workspace.cores)
 
 
@@ -135,6 +137,7 @@ def go_on(
 ) -> Run:
     """Start Spark, and take these steps before the eyes of whoever waits."""
     terminal.say("starting Spark…")
+    workspace.expect(run.plan)
     # While the JVM starts, stderr is its log: the live line begins after.
     context = workspace.context(lambda _: None, max_active=max_active)
     try:

@@ -67,10 +67,13 @@ def _read_whole(planned: PlannedModel) -> Iterator[Shared]:
             yield Shared(table=i.table, reads=len(planned.waves), bytes=i.bytes, format=i.format)
 
 
-def with_kept(job: Job, kept: Mapping[str, Shared]) -> Job:
+def with_kept(job: Job, planned: PlannedModel, kept: Mapping[str, Shared]) -> Job:
     """The same job, reading what is kept from where it is."""
+    of_slices = {i.name for i in planned.inputs if i.versions}
     reads = {
-        name: replace(read, is_kept=True) if read.table in kept and read.slices is None else read
+        name: replace(read, is_kept=True)
+        if read.table in kept and read.slices is None and name not in of_slices
+        else read
         for name, read in job.reads.items()
     }
     return replace(job, reads=reads)

@@ -35,9 +35,10 @@ def consumed_by(run: Run, context: Context) -> tuple[Consumed, ...]:
     for planned in run.plan.models:
         kept = kept_slices(run, planned, context)
         if kept:
-            # Not computed now: they are made of what they were made of.
+            # Not computed now: they are made of what they were made of. Where that was rolled back meanwhile, the
+            # publish finds out.
             standing = context.ledger.standing_consumption(planned.name, kept.labels)
-            found += [entry for slice in kept for entry in standing[slice.label].values()]
+            found += [entry for slice in kept for entry in standing.get(slice.label, {}).values()]
         found += looks.consumed(planned, planned.slices - kept)
     return tuple(found)
 

@@ -153,7 +153,8 @@ def duplicates_of(found: Measured, context: Context) -> Duplicates:
 def _duplicates(gate: Unique, found: Measured, context: Context) -> Mapping[Slice, int]:
     """Counted with the rest, or by a job of its own: of slices whose keys aren't those of an earlier run."""
     request, staged = found.request, found.staged
-    if gate.columns in request.unique:
+    measures = [measure for measure in staged.slices.values() if measure.rows]
+    if gate.columns in request.unique and all(gate.columns in measure.surplus for measure in measures):
         return {s: many for s, measure in staged.slices.items() if (many := measure.surplus.get(gate.columns, 0))}
     if gate.columns not in request.keys:
         return context.warehouse.duplicates(request, gate, staged)

@@ -64,7 +64,8 @@ def stage(run: Run, context: Context) -> Run:
         missing = _without_kept(run, planned, waves_missing[planned.name], context, tally)
         at_once = 1 if planned.order is Order.SEQUENTIAL else context.max_active
         waves = (
-            replace(wave, job=with_kept(wave.job, kept)) for wave in _jobs(run, planned, missing, context, resuming)
+            replace(wave, job=with_kept(wave.job, planned, kept))
+            for wave in _jobs(run, planned, missing, context, resuming)
         )
         return Line(waves=context.meter.within(waves), at_once=at_once)
 

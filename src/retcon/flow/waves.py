@@ -139,8 +139,10 @@ def run_waves(run: Run, begun: Callable[[PlannedModel], Line], tally: Tally, con
                 lines[wave.planned.name].settled(again, monotonic() + seconds)
                 if again is not None:
                     tally.wait(again, seconds)
+            has_ended = False
             for planned in run.plan.models:
-                # In the plan's order, so that what is read comes before its readers.
+                # In the plan's order, so that what is read comes before its readers, as a rule: `after` may have
+                # been edited since.
                 if planned.name not in lines and not waiting[planned.name]:
                     lines[planned.name] = begun(planned)
                 line = lines.get(planned.name)
@@ -150,8 +152,11 @@ def run_waves(run: Run, begun: Callable[[PlannedModel], Line], tally: Tally, con
                 for wave in line.due(monotonic(), places):
                     running[pool.submit(_stage_wave, run, context, wave)] = wave
                 if line.is_done:
+                    has_ended |= any(planned.name in others for others in waiting.values())
                     for others in waiting.values():
                         others.discard(planned.name)
+            if has_ended:
+                continue  # with what waited for it
             if len(lines) == len(own) and all(line.is_done for line in lines.values()):
                 break
             tries = [at for line in lines.values() if (at := line.next_try) is not None]

@@ -19,6 +19,13 @@ from retcon.core.queries import quoted
 from retcon.core.tables import digest_of
 
 _BITS_IN_A_MASK = 62
+JSON_TIMES = {
+    "timestampFormat": "yyyy-MM-dd HH:mm:ss.SSSSSSXXX",
+    "timestampNTZFormat": "yyyy-MM-dd HH:mm:ss.SSSSSS",
+}
+"""To the microsecond: as Spark writes times into JSON, they end at milliseconds."""
+_OPTIONS = {"ignoreNullFields": "false", **JSON_TIMES}
+_AS_IT_IS = f"map({', '.join(repr(word) for option in _OPTIONS.items() for word in option)})"
 
 
 def row_hash(fields: Sequence[StructField]) -> str:
@@ -47,11 +54,17 @@ def _comparable(field: StructField) -> str:
             return rounded(f"CAST({name} AS DOUBLE)")
         case MapType():
             # A map has no order of its own.
-            return f"to_json(struct(array_sort(map_entries({name})) AS m), map('ignoreNullFields', 'false'))"
+            return f"to_json(struct({_in_order(name)} AS m), {_AS_IT_IS})"
         case StructType() | ArrayType() | VariantType():
-            return f"to_json(struct({name} AS v), map('ignoreNullFields', 'false'))"
+            return f"to_json(struct({name} AS v), {_AS_IT_IS})"
         case _:
             return name
+
+
+def _in_order(name: str) -> str:
+    """The entries of a map by their keys: of which each is there once, while values may have no order."""
+    order = "CASE WHEN l.key < r.key THEN -1 WHEN l.key > r.key THEN 1 ELSE 0 END"
+    return f"array_sort(map_entries({name}), (l, r) -> {order})"
 
 
 def rounded(double: str) -> str:

@@ -23,12 +23,14 @@ class KeptReads:
         self._lock = Lock()
 
     def frame(self, spark: SparkSession, read: Read, make: Callable[[], DataFrame]) -> DataFrame:
-        """The rows of this read: as they are kept, or kept from now on."""
+        """The rows of this read: as they are kept, or kept from now on. A frame of its own each time, which Spark knows
+        to be the kept one: a table joined with itself must be told apart by its frames.
+        """
         with self._lock:
             key = (spark, read)
             if key not in self._frames:
                 self._frames[key] = make().persist(StorageLevel.MEMORY_AND_DISK)
-            return self._frames[key]
+        return make()
 
     def let_go(self) -> None:
         """Free what is kept."""

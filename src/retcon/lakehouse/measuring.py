@@ -86,11 +86,7 @@ class Measuring:
         try:
             rows = _aggregated(union, request, scales, len(keys)).collect()
         except AnalysisException as error:
-            raise Refused(
-                f"{request.model.path}: a gate can't be computed: {first_line(error)}",
-                state="everything is staged, nothing is proven; production is untouched",
-                next="mend the metric or the column names under `gates:`, then `retcon apply` again",
-            ) from error
+            raise _not_computable(request, error) from error
         staged = _collected([row for row in rows if row[_SIDE] == _STAGED], request, scales, shape, keys)
         read = _collected([row for row in rows if row[_SIDE] == _PRODUCTION], request, scales, old_shape)
         production = _without(read, untold)
@@ -156,6 +152,12 @@ class Measuring:
 
     def duplicates(self, request: MeasureRequest, gate: Unique, staged: TableMeasures) -> Mapping[Slice, int]:
         """Rows too many for these columns, and rows with a NULL in them, by slice of what is known to be staged."""
+        try:
+            return self._duplicates(request, gate, staged)
+        except AnalysisException as error:
+            raise _not_computable(request, error) from error
+
+    def _duplicates(self, request: MeasureRequest, gate: Unique, staged: TableMeasures) -> Mapping[Slice, int]:
         by = request.model.slicing.by
         keys = [F.col(quoted(column)) for column in gate.columns]
         # Without the slice in it, the key may also stand in a slice that this run doesn't touch: look at all of them.
@@ -216,6 +218,14 @@ class Measuring:
         staged = self._reads.frame(_table_read(request, request.staged, job.slices))
         computed = self._reads.compute(job)
         return _differing(fitted(computed.filter(wave_of(computed, job)), staged), staged, request)
+
+
+def _not_computable(request: MeasureRequest, error: AnalysisException) -> Refused:
+    return Refused(
+        f"{request.model.path}: a gate can't be computed: {first_line(error)}",
+        state="everything is staged, nothing is proven; production is untouched",
+        next="mend the metric or the column names under `gates:`, then `retcon apply` again",
+    )
 
 
 def _differing(computed: DataFrame, staged: DataFrame, request: MeasureRequest) -> dict[Slice, int]:

@@ -24,7 +24,7 @@ from pyspark.sql.types import (
 
 from retcon.core.evolution import may_widen
 from retcon.core.queries import quoted
-from retcon.lakehouse.checksums import is_floating, row_hash
+from retcon.lakehouse.checksums import JSON_TIMES, is_floating, row_hash
 
 _BITS_OF_A_HASH = 40
 """To so many, checksums round doubles."""
@@ -89,7 +89,7 @@ def is_nested(kind: DataType) -> bool:
 
 def as_text(value: SparkColumn, kind: DataType, *, nulls: bool = True) -> SparkColumn:
     """A value as people read it; what is nested as JSON, in which a map's entries are in order."""
-    keep = {"ignoreNullFields": "false" if nulls else "true"}
+    keep = {"ignoreNullFields": "false" if nulls else "true", **JSON_TIMES}
     match kind:
         case StringType():
             return value.cast("string")
@@ -98,7 +98,7 @@ def as_text(value: SparkColumn, kind: DataType, *, nulls: bool = True) -> SparkC
         case NullType():
             return F.lit(None).cast("string")
         case MapType():
-            entries = F.to_json(F.array_sort(F.map_entries(value)), keep)
+            entries = F.to_json(F.array_sort(F.map_entries(value), _by_key), keep)
             return F.when(value.isNotNull(), entries)
         case VariantType():
             return value.cast("string")
@@ -106,6 +106,11 @@ def as_text(value: SparkColumn, kind: DataType, *, nulls: bool = True) -> SparkC
             return F.when(value.isNotNull(), F.to_json(value, keep))
         case _:
             return value.cast("string")
+
+
+def _by_key(one: SparkColumn, other: SparkColumn) -> SparkColumn:
+    is_less, is_more = one["key"] < other["key"], one["key"] > other["key"]
+    return F.when(is_less, F.lit(-1)).when(is_more, F.lit(1)).otherwise(F.lit(0))
 
 
 def differs(old: SparkColumn, new: SparkColumn, kind: DataType, tolerance: float) -> SparkColumn:

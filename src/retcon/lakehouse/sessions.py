@@ -24,7 +24,12 @@ from retcon.lakehouse.jars import kept_jars
 from retcon.lakehouse.java import check_java
 
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+_SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC"
+"""For a process that is over before code compiled with more care, and collectors with threads of their own, pay. What
+this compiler makes has a small cache by default: once that is full, all is compiled over and over.
+"""
 _EXTENSIONS = "spark.sql.extensions"
+_JAVA_VARIABLES = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS", "SPARK_SUBMIT_OPTS")
 _DELTA_EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"
 # Delta refuses to be read without it; the project's catalog is another one, and stays the default.
 _DELTA_CATALOG = {"spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog"}
@@ -57,8 +62,10 @@ _V1 = {"jdbc.schema-version": "V1"}
 _PATIENCE = {"rest.client.connection-timeout-ms": "30000", "rest.client.socket-timeout-ms": "300000"}
 
 
-def start_session(settings: Settings, environ: Mapping[str, str]) -> SparkSession:
-    """A Spark session whose default catalog is the project's; its log goes to `.retcon/logs`."""
+def start_session(settings: Settings, environ: Mapping[str, str], *, for_little: bool = False) -> SparkSession:
+    """A Spark session whose default catalog is the project's; its log goes to `.retcon/logs`. For little work Java
+    starts with settings of its own, unless somebody has chosen some.
+    """
     check_java(environ)
     # PySpark writes every error that it raises to stderr as well.
     logging.getLogger("SQLQueryContextLogger").disabled = True
@@ -78,9 +85,8 @@ def start_session(settings: Settings, environ: Mapping[str, str]) -> SparkSessio
     conf = {**_defaults(settings, jars), **catalog_conf(settings.catalog), **settings.spark.conf}
     if reads_delta:
         conf = {**_DELTA_CATALOG, **conf, _EXTENSIONS: f"{conf[_EXTENSIONS]},{_DELTA_EXTENSION}"}
-    conf[_JAVA_OPTIONS] = (
-        f"-Dlog4j2.configurationFile={log_settings.as_uri()} {settings.spark.conf.get(_JAVA_OPTIONS, '')}".strip()
-    )
+    chosen = java_options(settings.spark.conf.get(_JAVA_OPTIONS, ""), environ, for_little=for_little)
+    conf[_JAVA_OPTIONS] = f"-Dlog4j2.configurationFile={log_settings.as_uri()} {chosen}".strip()
     running = SparkSession.getActiveSession()
     if running is not None:
         return _beside(running, conf, settings.catalog.name)
@@ -96,6 +102,15 @@ def start_session(settings: Settings, environ: Mapping[str, str]) -> SparkSessio
                 next=f"the whole story is in {logs}",
                 retryable=True,
             ) from error
+
+
+def java_options(chosen: str, environ: Mapping[str, str], *, for_little: bool) -> str:
+    """What the project chose for Java, and for little work ours: unless somebody chose such settings, which may
+    contradict them, and then Java wouldn't start.
+    """
+    others = (chosen, *(environ.get(name, "") for name in _JAVA_VARIABLES))
+    is_ours = for_little and not any("-XX:" in each for each in others)
+    return f"{_SHORT_LIVED if is_ours else ''} {chosen}".strip()
 
 
 def _beside(running: SparkSession, conf: Mapping[str, str], catalog: str) -> SparkSession:

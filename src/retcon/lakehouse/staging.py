@@ -136,21 +136,17 @@ class Staging:
     def stage(self, job: Job, target: WaveTarget) -> Mapping[str, int]:
         """Compute a wave and replace its slices on the branch; the files that were read, by table."""
         has_small_slices = job.largest is not None and job.largest <= _SMALL_SLICE
-        frame = slices_of(self._by_partition() if has_small_slices else self._reads, job)
-        is_in_place = has_small_slices and _comes_by_slice(frame, job)
+        with _telling_errors(job, self._reads):
+            frame = slices_of(self._by_partition() if has_small_slices else self._reads, job)
+            is_in_place = has_small_slices and _comes_by_slice(frame, job)
         options = {
             **({"distribution-mode": "none"} if is_in_place else {}),
             "fanout-enabled": str(is_in_place or _fits_in_memory(job)).lower(),
             "snapshot-property.retcon.model": job.model.name,
         }
         writer = self._writer(frame, job.slices, target, options)
-        with self._described(job.name):
-            try:
-                _overwrite(writer, F.expr(wave_of(frame, job)))
-            except PySparkException as error:
-                raise _staging_error(error, job, worker_error(self._reads.code, str(error))) from error
-            except Py4JJavaError as error:
-                raise _java_error(error, job) from error
+        with self._described(job.name), _telling_errors(job, self._reads):
+            _overwrite(writer, F.expr(wave_of(frame, job)))
         return self._scanned(job.name)
 
     def copy(self, read: Read, slices: SliceSet, target: WaveTarget) -> None:
@@ -221,6 +217,17 @@ class Staging:
                     files[table] = files.get(table, 0) + _result_files(node, values)
             break
         return files
+
+
+@contextmanager
+def _telling_errors(job: Job, reads: ScopedReads) -> Iterator[None]:
+    """What goes wrong while a wave is planned or written, as an error that says whether another try may help."""
+    try:
+        yield
+    except PySparkException as error:
+        raise _staging_error(error, job, worker_error(reads.code, str(error))) from error
+    except Py4JJavaError as error:
+        raise _java_error(error, job) from error
 
 
 def _overwrite(writer: DataFrameWriterV2, condition: SparkColumn, tries: int = 3) -> None:

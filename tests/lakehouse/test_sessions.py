@@ -1,0 +1,56 @@
+"""With which settings Java starts."""
+
+from __future__ import annotations
+
+import subprocess
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+
+from retcon.core.plans import Origin, Plan
+from retcon.lakehouse.sessions import java_options
+from tests.core.test_plans import plans
+
+OWN = "-Dcorp.proxy=on"
+
+
+def test_for_little_work_java_takes_its_quick_compiler_beside_what_the_project_chose() -> None:
+    assert java_options(OWN, {}, for_little=False) == OWN
+    assert java_options("", {}, for_little=False) == ""
+    short = java_options(OWN, {}, for_little=True).split()
+    assert short[-1] == OWN
+    assert {"-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"} < set(short)
+
+
+@pytest.mark.parametrize(
+    ("chosen", "environ"),
+    [
+        ("-XX:+UseZGC", {}),
+        ("", {"JAVA_TOOL_OPTIONS": "-XX:+UseParallelGC"}),
+        ("", {"JDK_JAVA_OPTIONS": "-XX:+UseG1GC"}),
+    ],
+)
+def test_whoever_chose_how_java_compiles_or_collects_keeps_it(chosen: str, environ: dict[str, str]) -> None:
+    assert java_options(chosen, environ, for_little=True) == chosen
+
+
+def test_java_starts_with_them() -> None:
+    subprocess.run(
+        ["java", *java_options("", {}, for_little=True).split(), "-version"], check=True, capture_output=True
+    )
+
+
+@given(plans())
+def test_what_isnt_known_to_be_little_isnt_taken_for_it(plan: Plan) -> None:
+    sized = [
+        replace(planned, inputs=tuple(replace(i, bytes=7, origin=Origin.SOURCE) for i in planned.inputs))
+        for planned in plan.models
+    ]
+    number = sum(len(planned.inputs) for planned in sized)
+    assert replace(plan, models=tuple(sized)).bytes_there == 7 * number
+    for at, planned in enumerate(sized):
+        unsized = tuple(replace(i, bytes=None) for i in planned.inputs)
+        with_it = (*sized[:at], replace(planned, inputs=unsized), *sized[at + 1 :])
+        if unsized:
+            assert replace(plan, models=with_it).bytes_there is None
