@@ -6,6 +6,10 @@ from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from retcon.core.chains import RecordedEvent
 from retcon.core.tasks import Tasks
 from retcon.core.timings import Step, Timing, run_sample, timing_of, wave_sample
@@ -115,13 +119,29 @@ def test_a_run_that_was_never_driven_took_nothing() -> None:
 
 def test_a_wave_has_a_part_around_its_job_and_a_share_of_what_ran_at_once() -> None:
     first, second = told(*WHOLE).waves
-    assert (first.around, first.at_once, first.written_bytes) == (0.5, 2, 500)
+    assert (first.around, first.written_bytes) == (0.5, 500)
+    assert first.at_once == pytest.approx(8 / 5.5), "of its 8 seconds another shared 5"
     assert second.around is None
     sample = wave_sample(first)
-    assert (sample.seconds, sample.fixed, sample.bytes, sample.cores) == (4.0, 1.0, 1000, 4)
+    assert (sample.seconds, sample.fixed) == (pytest.approx(5.5), pytest.approx(2 * 5.5 / 8))
+    assert (sample.bytes, sample.cores) == (1000, 4)
     assert wave_sample(second).fixed == 0.0
     (alone,) = told(*WHOLE[:4]).waves
-    assert alone.at_once == 1, "no more waves run at once than there are"
+    assert alone.at_once == 1
+
+
+@given(st.lists(st.tuples(st.integers(0, 50), st.integers(1, 20), st.sampled_from("ab")), min_size=1, max_size=12))
+def test_the_shares_of_waves_of_all_models_make_up_the_time_in_which_any_ran(
+    spans: list[tuple[int, int, str]],
+) -> None:
+    waves = [
+        (100 + begin + length, "WaveStaged", {**staged(1, float(length)), "model": model})
+        for begin, length, model in spans
+    ]
+    timing = told((0, "RunOpened", {}), (1, "ApplyBegan", began(cores=4)), *sorted(waves, key=lambda each: each[0]))
+    in_use = {second for begin, length, _ in spans for second in range(begin, begin + length)}
+    assert sum(wave_sample(wave).seconds for wave in timing.waves) == pytest.approx(len(in_use), rel=1e-4)
+    assert all(wave.at_once >= 1 for wave in timing.waves)
 
 
 def test_a_wave_that_was_found_on_its_branch_tells_nothing_of_time() -> None:

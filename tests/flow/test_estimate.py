@@ -14,12 +14,13 @@ from retcon.core.jobs import Job, Tried
 from retcon.core.plans import Plan, from_document, to_document
 from retcon.core.runs import ApplyBegan, Paused, Run, RunState, WaveStaged
 from retcon.core.tasks import Tasks
+from retcon.core.timings import Step, Timing, Turn
 from retcon.errors import Interrupted, Refused
 from retcon.flow import apply as applying
 from retcon.flow.apply import Until, apply, open_run
 from retcon.flow.context import Context
 from retcon.flow.estimate import Canary, Estimator, spread_out
-from retcon.flow.meters import Meter, Setup, budget_of, meter_of, require_budget
+from retcon.flow.meters import Meter, Setup, _taken, budget_of, meter_of, require_budget
 from retcon.flow.records import Records
 from retcon.processes import is_gone, this_process
 from tests.core.examples import days
@@ -195,6 +196,16 @@ def test_a_budget_holds_until_another_one_is_given(workshop: Workshop, plan: Pla
     apply(run, context_of(workshop, Writing(workshop)), until=Until.STAGED, budget=Budget(seconds=3600.0))
     assert budget_of(run, limited, None, workshop.ledger) == Budget(seconds=3600.0)
     assert budget_of(run, limited, Budget(seconds=1.0), workshop.ledger) == Budget(seconds=1.0)
+
+
+def test_what_was_spent_on_other_machines_counts_as_it_was() -> None:
+    turns = tuple(
+        Turn(at="2026-01-22T12:00:00Z", cores=cores, max_active=2, seconds={Step.STAGING: 3600.0}) for cores in (4, 16)
+    )
+    taken = Timing(planning=None, turns=turns, waves=())
+    assert _taken(taken, Budget(cost=5.0), 10) == 2 * 3600
+    assert _taken(taken, Budget(cost=5.0), 40) == 1800
+    assert _taken(taken, Budget(seconds=5.0), 40) == 7200, "an hour is an hour"
 
 
 def test_a_run_that_has_taken_its_budget_is_refused_before_spark_is_started(workshop: Workshop, plan: Plan) -> None:

@@ -48,7 +48,7 @@ def _wave(wave: TimedWave) -> Json:
         "slices": wave.slices,
         "seconds": wave.seconds,
         "around_seconds": None if wave.around is None else round(wave.around, 3),
-        "at_once": wave.at_once,
+        "at_once": round(wave.at_once, 2),
         "bytes_in_scope": wave.bytes,
         "bytes_staged": wave.written_bytes,
         "tasks": None if wave.tasks is None else asdict(wave.tasks),

@@ -95,8 +95,8 @@ class TimedWave:
     wave: int
     slices: int
     seconds: float
-    at_once: int
-    """How many waves may have run at the same time."""
+    at_once: float
+    """How many waves, of whatever model, shared its time with it, itself included; on average."""
     cores: int | None
     bytes: int | None
     """What was in scope of it, where that is known."""
@@ -169,7 +169,7 @@ class _Turn:
 def timing_of(events: Sequence[RecordedEvent], planning: float | None = None) -> Timing:
     """Where the time of the run of these events went."""
     turns: list[_Turn] = []
-    waves: list[TimedWave] = []
+    waves: list[tuple[datetime, TimedWave]] = []
     current: _Turn | None = None
     has_tables = False
     for event in events:
@@ -186,7 +186,7 @@ def timing_of(events: Sequence[RecordedEvent], planning: float | None = None) ->
             _carry_on(current, event, at)
         has_tables = has_tables or event.kind == TablesOpened.__name__
         if event.kind == WaveStaged.__name__ and not event.body.get("adopted"):
-            waves.append(_wave(event.body, current))
+            waves.append((at, _wave(event.body, current)))
     return Timing(planning=planning, turns=tuple(turn.made for turn in turns), waves=_shared(waves))
 
 
@@ -214,7 +214,7 @@ def _wave(body: Mapping[str, Any], turn: _Turn | None) -> TimedWave:
         wave=body["wave"],
         slices=len(body["slices"]),
         seconds=body["seconds"],
-        at_once=turn.body["max_active"] if turn is not None else 1,
+        at_once=1.0,
         cores=turn.body.get("cores") if turn is not None else None,
         bytes=body.get("bytes"),
         written_bytes=sum(each["bytes"] for each in body["slices"]),
@@ -222,12 +222,24 @@ def _wave(body: Mapping[str, Any], turn: _Turn | None) -> TimedWave:
     )
 
 
-def _shared(waves: Sequence[TimedWave]) -> tuple[TimedWave, ...]:
-    """No more waves run at once than the model has."""
-    number: dict[str, int] = {}
-    for wave in waves:
-        number[wave.model] = number.get(wave.model, 0) + 1
-    return tuple(replace(wave, at_once=min(wave.at_once, number[wave.model])) for wave in waves)
+def _shared(ended: Sequence[tuple[datetime, TimedWave]]) -> tuple[TimedWave, ...]:
+    """Each with how many ran at once: while there are n, the time of each counts for an nth of it."""
+    spans = [(at.timestamp() - wave.seconds, at.timestamp()) for at, wave in ended]
+    changes: dict[float, int] = {}
+    for begin, end in spans:
+        changes[begin] = changes.get(begin, 0) + 1
+        changes[end] = changes.get(end, 0) - 1
+    # Up to each moment: the time that a wave would have had for itself, had it been there from the beginning.
+    share: dict[float, float] = {}
+    total, running, last = 0.0, 0, 0.0
+    for moment in sorted(changes):
+        total += (moment - last) / running if running else 0.0
+        share[moment] = total
+        running, last = running + changes[moment], moment
+    return tuple(
+        replace(wave, at_once=max(1.0, wave.seconds / own)) if (own := share[end] - share[begin]) > 0 else wave
+        for (begin, end), (_, wave) in zip(spans, ended, strict=True)
+    )
 
 
 def wave_sample(wave: TimedWave, run: str = "") -> WaveSample:

@@ -12,7 +12,7 @@ from retcon.core.estimates import Price
 from retcon.core.plans import Plan
 from retcon.core.projects import Settings
 from retcon.core.runs import ApplyBegan, Run
-from retcon.core.timings import timing_of
+from retcon.core.timings import Timing, timing_of
 from retcon.errors import Refused
 from retcon.flow.ports import Ledger
 
@@ -84,13 +84,22 @@ def budget_of(run: Run | None, plan: Plan, given: Budget | None, ledger: Ledger)
 
 def meter_of(run: Run, given: Budget | None, ledger: Ledger, settings: Settings, setup: Setup) -> Meter:
     """A meter for a turn that begins now."""
-    before = timing_of(ledger.events(run.id)).in_spark
+    budget = budget_of(run, run.plan, given, ledger)
+    before = _taken(timing_of(ledger.events(run.id)), budget, setup.cores)
     return Meter(
-        budget=budget_of(run, run.plan, given, ledger),
+        budget=budget,
         before=before + (setup.starting or 0.0),
         cores=setup.cores,
         price=settings.cost,
     )
+
+
+def _taken(timing: Timing, budget: Budget | None, cores: int | None) -> float:
+    """Seconds for which Spark was there; of money, as many as would have cost as much with the cores there are now."""
+    hours = timing.core_hours
+    if budget is None or budget.cost is None or hours is None or not cores:
+        return timing.in_spark
+    return hours * 3600 / cores
 
 
 def require_budget(
@@ -101,7 +110,7 @@ def require_budget(
     if budget is None:
         return
     require_countable(budget, cores, settings.cost, settings.spark.master)
-    spent = timing_of(ledger.events(run.id)).in_spark if run is not None else 0.0
+    spent = _taken(timing_of(ledger.events(run.id)), budget, cores) if run is not None else 0.0
     if not spent:
         require_within(budget, plan.estimate, settings.cost, state="nothing was run")
     if not budget.allows(spent, cores, settings.cost):
