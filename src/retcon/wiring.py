@@ -61,10 +61,6 @@ if TYPE_CHECKING:
     from retcon.project.python.importing import ProjectCode
 
 
-_LITTLE = 8 * 1024**2
-"""Bytes read by a run that is over before the better of Java's compilers has paid for itself."""
-
-
 def utc_now() -> datetime:
     """The wall clock."""
     return datetime.now(UTC)
@@ -204,8 +200,9 @@ class Workspace:
 
     def expect(self, plan: Plan) -> None:
         """This is what Spark will be started for, if it isn't there yet."""
-        reads = plan.bytes_there
-        self._has_little_to_do = reads is not None and reads <= _LITTLE
+        from retcon.core.little import is_little
+
+        self._has_little_to_do = is_little(plan, self.project.graph.models)
 
     @cached_property
     def cores(self) -> int | None:

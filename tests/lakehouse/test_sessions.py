@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import subprocess
-from dataclasses import replace
 
 import pytest
-from hypothesis import given
 
-from retcon.core.plans import Origin, Plan
 from retcon.lakehouse.sessions import java_options
-from tests.core.test_plans import plans
 
 OWN = "-Dcorp.proxy=on"
 
@@ -39,18 +35,3 @@ def test_java_starts_with_them() -> None:
     subprocess.run(
         ["java", *java_options("", {}, for_little=True).split(), "-version"], check=True, capture_output=True
     )
-
-
-@given(plans())
-def test_what_isnt_known_to_be_little_isnt_taken_for_it(plan: Plan) -> None:
-    sized = [
-        replace(planned, inputs=tuple(replace(i, bytes=7, origin=Origin.SOURCE) for i in planned.inputs))
-        for planned in plan.models
-    ]
-    number = sum(len(planned.inputs) for planned in sized)
-    assert replace(plan, models=tuple(sized)).bytes_there == 7 * number
-    for at, planned in enumerate(sized):
-        unsized = tuple(replace(i, bytes=None) for i in planned.inputs)
-        with_it = (*sized[:at], replace(planned, inputs=unsized), *sized[at + 1 :])
-        if unsized:
-            assert replace(plan, models=with_it).bytes_there is None

@@ -106,6 +106,7 @@ def apply(
         steps = partial(
             drive, until=as_far_as, override=answer, rebase=not no_rebase, expect=reviewed.expect, budget=limit
         )
+        workspace.expect(run.plan)
         run = go_on(run, workspace, terminal, max_active, steps)
     report = workspace.teller.show_run(run)
     diff = _measured(workspace, run)
@@ -137,7 +138,6 @@ def go_on(
 ) -> Run:
     """Start Spark, and take these steps before the eyes of whoever waits."""
     terminal.say("starting Spark…")
-    workspace.expect(run.plan)
     # While the JVM starts, stderr is its log: the live line begins after.
     context = workspace.context(lambda _: None, max_active=max_active)
     try:

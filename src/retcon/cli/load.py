@@ -174,4 +174,5 @@ def _due(scope: _Scope, workspace: Workspace, *, dry_run: bool = False) -> Due:
 
 
 def _run(run: Run, workspace: Workspace, terminal: Terminal, max_active: int) -> Run:
+    workspace.expect(run.plan)
     return go_on(run, workspace, terminal, max_active, apply)

@@ -252,12 +252,6 @@ class Plan:
         return sum(model.bytes for model in self.models)
 
     @property
-    def bytes_there(self) -> int | None:
-        """Of them, those that are there before the run; None where that can't be told without reading them."""
-        sizes = [i.bytes for model in self.models for i in model.inputs if i.origin is not Origin.RUN]
-        return None if None in sizes else sum(filter(None, sizes))
-
-    @property
     def rows(self) -> int:
         return sum(model.rows for model in self.models)
 
