@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from retcon.core.runs import Run, SliceState
-from retcon.errors import Refused
+from retcon.errors import Conflict, Refused
 from retcon.flow.apply import Until
 from tests.shops import Shop
 from tests.spark.test_loads import MODELS, require_as_recomputed
@@ -100,3 +100,17 @@ def test_a_plan_of_what_changed_leaves_the_same_alone_and_one_that_was_asked_for
     shop.backfill(start="2026-01-03", end="2026-01-03")
     assert all(now != before[name] for name, now in snapshots(shop).items())
     require_as_recomputed(shop)
+
+
+def test_what_was_kept_is_rolled_back_before_the_publish(shop: Shop) -> None:
+    shop.open_doors()
+    first = shop.backfill()
+    shop.sql("INSERT INTO raw.rates VALUES (DATE '2026-01-03', 'GBP', 1.2)")
+    plan = shop.due().plan
+    assert plan is not None
+    run = shop.apply(plan, until=Until.PROVEN)
+    assert states(shop, run, REVENUE) == {"2026-01-03": SliceState.SAME}
+    shop.rollback(first)
+    with pytest.raises(Conflict):
+        shop.apply(plan)
+    assert all(not shop.production(name) for name in MODELS)
