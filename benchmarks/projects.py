@@ -52,6 +52,7 @@ def write_project(
     master: str = "local[*]",
     conf: str = "spark.driver.memory: 6g",
 ) -> None:
+    root.mkdir(parents=True, exist_ok=True)
     (root / "retcon.yaml").write_text(SETTINGS.format(master=master, conf=conf))
     for name, (keys, query) in models.items():
         file = Path(root, "models", *name.split(".")).with_suffix(".sql")
