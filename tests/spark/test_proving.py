@@ -124,6 +124,21 @@ def test_keys_that_differ_by_less_than_checksums_tell_are_always_counted(
         shop.backfill("mart.points", end="2026-01-03")
 
 
+@pytest.mark.parametrize("few", [1_000_000, 0])
+def test_a_key_of_columns_that_are_not_there_is_told_as_the_mistake_that_it_is(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch, few: int
+) -> None:
+    monkeypatch.setattr("retcon.flow.measure._FEW_ROWS", few)
+    shop.open_doors()
+    shop.write(
+        "mart.everything",
+        "/* retcon\nslices: {by: order_date, every: day}\ngates: [unique: [order_date, nowhere]]\n"
+        "inputs: {raw.orders: {time: order_date}}\n*/\nSELECT * FROM raw.orders",
+    )
+    with pytest.raises(Refused, match=r"a gate can't be computed: .*nowhere"):
+        shop.backfill("mart.everything", end="2026-01-02")
+
+
 def test_a_key_without_the_slice_column_is_unique_over_the_whole_table(shop: Shop) -> None:
     shop.open_doors()
     shop.edit("mart.orders_usd", "key: [order_date, order_id]", "key: [order_id]")

@@ -88,6 +88,7 @@ def test_rows_that_are_dropped_for_what_else_is_in_them_are_dropped_alike_in_man
     columns = "columns: {customer: string, name: string"
     text = settings.read_text().replace(columns, f"options: {{mode: DROPMALFORMED}}, {columns}, born: int")
     settings.write_text(text)
+    assert not any("read whole" in note for note in named.plan("mart.named").notes), "and the plan says nothing else"
     named.backfill("mart.named")
     wave_by_wave = named.production("mart.named")
     named.edit("mart.named", "replay: {wave: 2}", "replay: {wave: 8}")

@@ -13,6 +13,7 @@ from retcon.core.keys import Keys
 from retcon.core.models import Model, Strategy, reach_text
 from retcon.core.planning import Scope, World, abridged
 from retcon.core.plans import PlannedInput, PlannedModel
+from retcon.core.projects import Source
 from retcon.core.promises import promises
 from retcon.core.sharing import kept_inputs
 from retcon.core.slices import Grain, SliceSet, Whole
@@ -32,11 +33,11 @@ def widened_notes(asked: Mapping[str, tuple[Interval, SliceSet]]) -> tuple[str, 
     return tuple(notes)
 
 
-def kept_notes(models: Sequence[PlannedModel]) -> tuple[str, ...]:
+def kept_notes(models: Sequence[PlannedModel], sources: Mapping[str, Source]) -> tuple[str, ...]:
     """Which inputs are kept in memory while the run goes on."""
     return tuple(
         f"{each.table} would be read whole {each.reads} times: it is read once and kept in memory while waves run"
-        for each in kept_inputs(models).values()
+        for each in kept_inputs(models, sources).values()
     )
 
 

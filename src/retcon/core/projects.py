@@ -95,6 +95,12 @@ class Source:
         """Where its files are, if that is on this machine."""
         return self.path if self.path is not None and self.path.startswith("/") else None
 
+    @property
+    def may_drop_rows(self) -> bool:
+        """May rows that don't fit be left out? Which ones, depends on the columns that are read."""
+        modes = (value for key, value in self.options.items() if key.lower() == "mode")
+        return any(mode.upper() != "FAILFAST" for mode in modes)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Consumer:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from retcon.core.jobs import Job
 from retcon.core.plans import Origin, PlannedModel
+from retcon.core.projects import Source
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,14 +51,17 @@ class Shared:
         return _WEIGHTS.get(self.format or "", _COLUMNS)
 
 
-def kept_inputs(models: Iterable[PlannedModel]) -> Mapping[str, Shared]:
-    """By table: what is worth keeping, since that saves more bytes than it stores."""
+def kept_inputs(models: Iterable[PlannedModel], sources: Mapping[str, Source]) -> Mapping[str, Shared]:
+    """By table: what is worth keeping, since that saves more bytes than it stores. With all of its columns, so not
+    where other rows would come than with those that are needed.
+    """
     found: dict[str, Shared] = {}
     for planned in models:
         for each in _read_whole(planned):
             before = found.get(each.table)
             found[each.table] = each if before is None else replace(before, reads=before.reads + each.reads)
-    return {table: each for table, each in found.items() if each.saved > each.stored}
+    unlike = {table for table, source in sources.items() if source.may_drop_rows}
+    return {table: each for table, each in found.items() if each.saved > each.stored and table not in unlike}
 
 
 def _read_whole(planned: PlannedModel) -> Iterator[Shared]:

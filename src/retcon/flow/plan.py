@@ -180,7 +180,7 @@ class Planner:
                 *carried_notes(scope),
                 *moved_notes(models, graph, moves.unknown),
                 *self._beside_notes(models),
-                *kept_notes(models),
+                *kept_notes(models, self._project.settings.foreign),
                 *(keys_notes(ask.keys, scope, left_out) if ask.keys is not None else ()),
                 *(brought_in(models, self._project, self._tables, self._ledger) if not (ask.load or ask.keys) else ()),
                 *notes_of(models, graph, interval, world),

@@ -54,7 +54,8 @@ def stage(run: Run, context: Context) -> Run:
     waves_missing = _missing(run, context)
     unstaged = sum(len(slices) for waves in waves_missing.values() for _, slices in waves)
     tally = Tally(run, context, already=run.plan.slices - unstaged)
-    own, kept = {planned.name for planned in run.plan.models}, kept_inputs(run.plan.models)
+    own = {planned.name for planned in run.plan.models}
+    kept = kept_inputs(run.plan.models, context.project.settings.foreign)
     # What was pinned anew has to be judged anew.
     judged = own | set(run.pins) if any(table.rebase for table in run.tables.values()) else own
 

@@ -54,15 +54,9 @@ class ScopedReads:
 
     def frame(self, read: Read, mark: str = "1") -> DataFrame:
         """The rows of one scoped read."""
-        if read.is_kept and not self._drops_rows(read.table):
+        if read.is_kept:
             return self._kept.frame(self._spark, read, lambda: self._read(read, self._kept.mark))
         return self._read(read, mark)
-
-    def _drops_rows(self, table: str) -> bool:
-        """May other rows come if other columns are read? Then what is kept, with all of them, isn't the same."""
-        source = self._foreign.get(table)
-        options = {} if source is None else {key.lower(): value for key, value in source.options.items()}
-        return options.get("mode", "FAILFAST").upper() != "FAILFAST"
 
     def _read(self, read: Read, mark: str) -> DataFrame:
         if read.table in self._foreign:
