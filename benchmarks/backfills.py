@@ -58,9 +58,22 @@ class Lab:
         """Rounds of what isn't the main comparison."""
         return max(self.rounds - 1, 1)
 
+    @property
+    def six(self) -> int:
+        """Days a wave, for six waves."""
+        return -(-self.days // 6)
+
     def run(self, name: str, work: Callable[[], object]) -> None:
         self.runs.append((name, measured(work)))
         say(f"  {name}: {self.runs[-1][1].cpu:.1f} CPU s, {self.runs[-1][1].wall:.1f} s")
+
+    def warm_up(self, times: int) -> None:
+        """Each way so often: Java goes on compiling what plans and commits for many runs."""
+        for _ in range(times):
+            for wave in (None, self.six, None):
+                hand_written(self.spark)
+                self.driver.backfill(wave)
+            self.others_write()
 
     def by_hand(self) -> None:
         self.run(HAND_WRITTEN, partial(hand_written, self.spark))
@@ -78,7 +91,7 @@ def compare(lab: Lab) -> None:
         for _ in range(lab.rounds):
             lab.run(BY_SIZE, lab.driver.backfill)
             lab.by_hand()
-            lab.run(SIX_WAVES, partial(lab.driver.backfill, -(-lab.days // 6)))
+            lab.run(SIX_WAVES, partial(lab.driver.backfill, lab.six))
             lab.by_hand()
             lab.others_write()
             lab.run(READ, lab.driver.backfill)
@@ -190,8 +203,9 @@ def some_changed(lab: Lab) -> None:
             "AND pmod(xxhash64(order_id), 1000) = 0"
         )
 
-    correct()
-    lab.driver.backfill_changed()
+    for _ in range(lab.few):  # warms up
+        correct()
+        lab.driver.backfill_changed()
     lab.by_hand()
     for _ in range(lab.few):
         correct()
@@ -225,14 +239,12 @@ def main() -> None:
         say(f"backfills: {size}; making sources …")
         write_sources(spark, days, a_day)
         say("  warming up …")
-        for wave in (None, -(-days // 6), None):  # each way once: the JVM compiles what it hasn't run before
-            hand_written(spark)
-            driver.backfill(wave)
         rounds = given.rounds or (1 if given.quick else 3)
         lab = Lab(
             driver=driver, spark=spark, days=days, rounds=rounds, size=size, write=not given.quick, root=root,
             is_full_size=(days, a_day) == FULL_SIZE,
         )  # fmt: skip
+        lab.warm_up(1 if given.quick else 3)
         for block, work in zip(BLOCKS, (compare, steps, some_changed), strict=True):
             if block in wanted:
                 work(lab)

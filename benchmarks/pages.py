@@ -90,7 +90,9 @@ def limits_table(values: Mapping[str, tuple[float, str]], limits: Sequence[Limit
         if limit.name in values:
             value, when = values[limit.name]
             verdict = "reached" if limit.is_kept_by(value) else "**not reached**"
-            rows.append([limit.says, limit.shown, f"{value:.2f}", verdict, when])
+            # 0.35 that isn't within 0.35 has a digit more.
+            digits = 2 if limit.is_kept_by(round(value, 2)) == limit.is_kept_by(value) else 3
+            rows.append([limit.says, limit.shown, f"{value:.{digits}f}", verdict, when])
         else:
             rows.append([limit.says, limit.shown, "–", "not measured", "–"])
     return table(["what", "limit", "measured", "", "size, date"], rows)

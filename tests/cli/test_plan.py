@@ -207,7 +207,7 @@ def test_ten_thousand_slices_are_planned(retcon: Retcon, tmp_path: Path, monkeyp
     root = tmp_path / "long"
     write_project(root, "shop")
     settings = root / "retcon.yaml"
-    without_retention = re.sub(r", keeps: [^}]*", "", settings.read_text())
+    without_retention = re.sub(r"keeps: [^}]*", "", settings.read_text())
     settings.write_text(without_retention.replace("slices: 5000", "slices: 20000"))
     first, last = date(1998, 1, 1), date(1998, 1, 1) + timedelta(days=9_999)
     make_sources(root, orders=days(first, last), by_day=False)

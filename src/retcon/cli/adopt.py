@@ -31,6 +31,6 @@ def adopt(
       retcon adopt mart.fct_daily_revenue --reason "written by the nightly job until now"
     """
     terminal = terminal_of(context, as_json=as_json)
-    workspace = terminal.workspace(project, env)
+    workspace = terminal.workspace(project, env, writes=True)
     adopted = workspace.adopter.adopt(model, reason, clock=workspace.clock, who=workspace.who)
     terminal.report(lambda: adopted_result(adopted), lambda: adopted_view(adopted, workspace.project.env_option))

@@ -93,7 +93,7 @@ def apply(
             "--until staged stops before any gate is judged, and --override answers for one",
             next="leave one of them out, or pass --until proven",
         )
-    workspace = terminal.workspace(project, env)
+    workspace = terminal.workspace(project, env, writes=True)
     reviewed = workspace.read_plan(plan)
     workspace.enter(reviewed.environment, f"plan {reviewed.id}")
     limit = None if budget is None else parse_budget(budget, workspace.project.settings.cost)

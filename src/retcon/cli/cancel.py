@@ -32,7 +32,7 @@ def cancel(
       retcon cancel 20260122_fct_daily_revenue_k3f9 --reason "planned anew"
     """
     terminal = terminal_of(context, as_json=as_json)
-    workspace = terminal.workspace(project, env)
+    workspace = terminal.workspace(project, env, writes=True)
     found = run_named(run, workspace)
     ended = stop_and_cancel(found, reason or "", workspace.caller(terminal.say), workspace.tables)
     terminal.report(lambda: cancelled_result(ended), lambda: cancelled_view(ended))

@@ -42,7 +42,8 @@ def doctor(
 
     Broken records, runs that nobody works on, branches and tags without a run, publishes that the ledger doesn't know
     or that the tables don't, files that are missing: each with what it means and what to do. Nothing is changed
-    without --repair, and no table by it. The exit code is 1 as long as something is wrong. Starts no Spark.
+    without --repair, and no table by it. The exit code is 1 as long as something is wrong. Spark is
+    started only for --watermarks, where rows of a source with `updated` are looked at.
 
     With --watermarks it looks for drift instead, in all models or those of SELECT: what inputs hold is compared with
     what each published slice was computed from, wherever the watermarks are. What they have passed by and no load will
@@ -53,7 +54,7 @@ def doctor(
       retcon doctor --repair
     """
     terminal = terminal_of(context, as_json=as_json)
-    workspace = terminal.workspace(project, env)
+    workspace = terminal.workspace(project, env, writes=repair)
     if watermarks:
         if repair or files:
             raise BadArguments("--watermarks changes nothing and reads no files", next="leave out the other option")

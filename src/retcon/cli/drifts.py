@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from typing import Any
 
+from retcon.cli.figures import moment
 from retcon.core.drifts import Arrival, InputDrift, ModelDrift
 
 Json = dict[str, Any]
@@ -49,15 +49,11 @@ def arrival_result(arrival: Arrival) -> Json:
         "snapshot": str(commit.snapshot_id),
         "operation": commit.operation,
         "run": commit.run,
-        "at": _moment(commit.at),
+        "at": moment(commit.at),
         "slices": arrival.slices.text,
         "rows_added": arrival.added,
         "rows_removed": arrival.removed,
         "passed_by": None
         if move is None
-        else {"run": move.run, "who": move.who, "at": _moment(move.at), "why": move.why},
+        else {"run": move.run, "who": move.who, "at": moment(move.at), "why": move.why},
     }
-
-
-def _moment(at: datetime | None) -> str | None:
-    return None if at is None else at.astimezone(UTC).isoformat()

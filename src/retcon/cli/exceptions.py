@@ -43,9 +43,10 @@ def exceptions(
       retcon exceptions approve mart.fct_daily_revenue 2025-10-25 --by cfo --reason "restated by the bank"
     """
     terminal = terminal_of(context, as_json=as_json)
-    workspace = terminal.workspace(project, env)
     words = list(select or ())
-    if words[:1] in ([APPROVE], [REJECT]):
+    is_decision = words[:1] in ([APPROVE], [REJECT])
+    workspace = terminal.workspace(project, env, writes=is_decision)
+    if is_decision:
         _decide(words, by or "", reason or "", workspace, terminal)
         return
     if by is not None or reason is not None:
@@ -59,7 +60,6 @@ def _decide(words: list[str], by: str, reason: str, workspace: Workspace, termin
     if not names:
         raise BadArguments("a decision is about one model", next=f"retcon exceptions {decision} MODEL [SLICE…] …")
     model = workspace.project.graph.model(names[0])
-    workspace.ledger.bring_up_to_date()
     entries = workspace.late_changes.chosen(model, names[1:])
     if decision == REJECT:
         workspace.late_changes.reject(entries, at=workspace.clock(), by=by, reason=reason)

@@ -87,3 +87,8 @@ class Zone:
     def named(self, at: datetime | None) -> str:
         """`2026-01-22 13:05 Europe/Berlin`."""
         return NONE if at is None else f"{self.moment(at)} {self.name}"
+
+
+def moment(at: datetime | None) -> str | None:
+    """For machines: ISO in UTC, with `Z`."""
+    return None if at is None else at.astimezone(UTC).isoformat().replace("+00:00", "Z")

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC
 from time import sleep
 from typing import Any
 
 from rich.console import RenderableType
 from rich.text import Text
 
-from retcon.cli.figures import NONE, Zone, counted
+from retcon.cli.figures import NONE, Zone, counted, moment
 from retcon.cli.terminals import Terminal
 from retcon.cli.views.parts import WARN, name, prose, section, table
 from retcon.errors import Fault
@@ -59,7 +58,7 @@ def hooks_result(found: Sequence[HookStanding]) -> list[dict[str, Any]]:
     return [
         {
             "hook": each.hook,
-            "told": None if each.last is None else each.last.astimezone(UTC).isoformat(),
+            "told": moment(each.last),
             "waiting": [
                 {"id": d.id, "movement": d.movement, "model": d.mark.model, "input": d.mark.input, "tries": d.tries}
                 for d in each.waiting

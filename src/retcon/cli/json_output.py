@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
-from datetime import UTC, date, datetime
+from datetime import date, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from retcon.cli.certificate_results import followed_up_result
+from retcon.cli.figures import moment
 from retcon.cli.timing_results import taken_result
 from retcon.cli.views.projects import CheckReport, next_commands
 from retcon.cli.views.sql import Rendering
@@ -466,10 +467,6 @@ def _plain(value: object) -> Any:
             return _day(value)
         case _:
             return value
-
-
-def moment(at: datetime | None) -> str | None:
-    return None if at is None else at.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
 def _day(day: date) -> str:

@@ -56,11 +56,12 @@ def load(
     SELECT narrows the models, all by default. What changed in their inputs since they were computed is found from
     metadata; those slices are staged beside production, judged by the gates and published in one step together with
     the watermarks. A backlog that is over the project's limits is worked off in several publishes, oldest first. A
-    load that was interrupted is gone on with. Where nothing changed, nothing is started.
+    load that was interrupted is gone on with. Where nothing changed, Spark isn't started, but for looking at
+    rows of a source with `updated`.
 
-    With --due, models without a `schedule` are left out, times that were missed are made up for by one load, and of
-    two processes that are called at once one loads a model. On the schedule `replay.deep`, and with --deep, all slices
-    are compared, and what differs is told.
+    With --due, models with neither `schedule` nor `replay.deep` are left out, times that were missed are made up for by
+    one load, and of two processes that are called at once one loads a model. On the schedule `replay.deep`, and with
+    --deep, all slices are compared, and what differs is told.
 
     \b
     Example:
@@ -69,12 +70,10 @@ def load(
     terminal = terminal_of(context, as_json=as_json)
     if due and deep:
         raise BadArguments("--due compares whole histories on their own schedule", next="pass --due or --deep")
-    workspace = terminal.workspace(project, env)
+    workspace = terminal.workspace(project, env, writes=not dry_run)
     names = workspace.project.graph.select(tuple(select or ()), tuple(exclude or ()))
     if not names:
         raise Refused("no model is left to load", next="`retcon check` lists the models of this project")
-    if not dry_run:
-        workspace.ledger.bring_up_to_date()
     standing = workspace.schedules.standing(names, workspace.clock(), coming=1)
     open_turns = [each for each in standing if each.is_due and (due or deep or each.kind is Kind.LOAD)]
     if dry_run:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from retcon.cli.json_output import Json, id_text, moment, run_fields
+from retcon.cli.figures import moment
+from retcon.cli.json_output import Json, id_text, run_fields
 from retcon.core.loads import Reasons, Stale
 from retcon.core.runs import Run
 from retcon.flow.load import Due

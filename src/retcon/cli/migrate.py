@@ -44,7 +44,7 @@ def migrate(
       retcon migrate mart.fct_daily_revenue --days 30
     """
     terminal = terminal_of(context, as_json=as_json)
-    workspace = terminal.workspace(project, env)
+    workspace = terminal.workspace(project, env, writes=True)
     migrated = workspace.project.graph.model(model)
     ask = Ask(
         select=(),

@@ -32,7 +32,7 @@ def pause(
       retcon pause 20260122_fct_daily_revenue_k3f9 --reason "the cluster is needed"
     """
     terminal = terminal_of(context, as_json=as_json)
-    workspace = terminal.workspace(project, env)
+    workspace = terminal.workspace(project, env, writes=True)
     found = run_named(run, workspace)
     paused = stop_for_now(found, (reason or "").strip(), workspace.caller(terminal.say))
     progress = workspace.teller.show_run(paused).progress

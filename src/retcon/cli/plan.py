@@ -167,7 +167,7 @@ def plan(
         raise BadArguments("--keys and --keys-from were both given", next="pass one of them")
     if changed and (keys is not None or keys_from is not None):
         raise BadArguments("--changed finds slices, and keys were given", next="leave one of them out")
-    workspace = terminal.workspace(project, env)
+    workspace = terminal.workspace(project, env, writes=not dry_run and why is None)
     if why is not None:
         explain(workspace, wish.select, why, terminal)
         return

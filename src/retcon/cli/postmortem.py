@@ -34,7 +34,7 @@ def postmortem(
     About what watermarks have passed by and is there now (`retcon doctor --watermarks` finds it), or with --run about
     what a run corrected: commits with their rows and times, which load passed them by, the metrics by slice before and
     after as they were measured, the repairing run or the plan for it, and who reads the model. Where there is no drift
-    nothing is written. Starts no Spark.
+    nothing is written. Spark is started only where rows of a source with `updated` are looked at.
 
     \b
     Example:
@@ -42,13 +42,16 @@ def postmortem(
     """
     terminal = terminal_of(context, as_json=as_json)
     workspace = terminal.workspace(project, env)
-    of = workspace.project.graph.model(model)
     if run is None:
+        of = workspace.project.graph.model(model)
         found = workspace.coroner.of_drift(of, workspace.clock())
     else:
         if "." in run:
             raise BadArguments(f"{run} is no run's id", next="`retcon history` lists the runs")
-        found = workspace.coroner.of_run(of, workspace.teller.run(run), workspace.clock())
+        named = workspace.teller.run(run)
+        workspace.enter(named.plan.environment, f"run {named.id}")
+        of = workspace.project.graph.model(model)
+        found = workspace.coroner.of_run(of, named, workspace.clock())
     if not found.slices:
         text = None
     else:

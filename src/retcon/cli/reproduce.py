@@ -48,10 +48,9 @@ def reproduce(
     terminal = terminal_of(context, as_json=as_json)
     if slices is not None and limit is not None:
         raise BadArguments("--slices says which, and --limit how many", next="pass one of them")
-    workspace = terminal.workspace(project, env)
+    workspace = terminal.workspace(project, env, writes=True)
     found = workspace.teller.run(run)
     workspace.enter(found.plan.environment, f"run {found.id}")
-    workspace.ledger.bring_up_to_date()
     require_reproducible(found)
     wanted = Wanted(
         model=None if model is None else _model_of(found, model, workspace.outline.graph.prefix),

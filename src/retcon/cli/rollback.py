@@ -40,7 +40,7 @@ def rollback(
     """
     terminal = terminal_of(context, as_json=as_json)
     require_reason(reason)
-    workspace = terminal.workspace(project, env)
+    workspace = terminal.workspace(project, env, writes=True)
     found = run_named(run, workspace)
     if workspace.ledger.intent(found.id) is None:
         ways = require_possible(found, reason, workspace.outline, workspace.tables, workspace.clock())

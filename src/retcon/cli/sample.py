@@ -70,7 +70,7 @@ def sample(
         raise BadArguments("--force replaces a file, and none was named", next="pass --out FILE with it")
     if out is not None:
         require_writable(out, _FORMATS, force=force)
-    workspace = terminal.workspace(project, env)
+    workspace = terminal.workspace(project, env, writes=True)
     found = run_named(run, workspace)
     records = Records(project=workspace.outline, ledger=workspace.ledger, tables=workspace.tables)
     meant = None if model is None else workspace.outline.graph.model(model).name

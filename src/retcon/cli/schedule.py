@@ -74,7 +74,7 @@ class _Watch:
         self._told = ""
 
     def stay(self) -> None:
-        workspace = self._terminal.workspace(self._project, self._environment)
+        workspace = self._terminal.workspace(self._project, self._environment, writes=True)
         graph = workspace.outline.graph
         if not any(schedules_of(graph.models[name]) for name in graph.select(self._select)):
             raise Refused("none of these models has a schedule", next='write `schedule: "0 4 * * *"` among its keys')

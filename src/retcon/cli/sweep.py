@@ -30,6 +30,6 @@ def sweep(
       retcon sweep --dry-run
     """
     terminal = terminal_of(context, as_json=as_json)
-    workspace = terminal.workspace(project, env)
+    workspace = terminal.workspace(project, env, writes=not dry_run)
     swept = let_go(workspace.outline, workspace.ledger, workspace.tables, workspace.clock(), dry=dry_run)
     terminal.report(lambda: swept_result(swept), lambda: swept_view(swept, zone_of(workspace)))

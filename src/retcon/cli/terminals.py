@@ -40,10 +40,14 @@ class Terminal:
         self.out = _fitted(_Report(file=showable(sys.stdout), highlight=False, markup=False, emoji=False))
         self.err = _fitted(_Aside(file=showable(sys.stderr), highlight=False, markup=False, emoji=False))
 
-    def workspace(self, project: Path | None, environment: str | None = None) -> Workspace:
-        """The project that the command is about: the folder given, else the one around here."""
+    def workspace(self, project: Path | None, environment: str | None = None, *, writes: bool = False) -> Workspace:
+        """The project that the command is about: the folder given, else the one around here. For a command that writes,
+        a ledger that an older retcon made is brought up to date, before anything is read from it.
+        """
         self.root = find_root(Path.cwd()) if project is None else project.absolute()
         self._workspace = Workspace(self.root, environment=environment)
+        if writes:
+            self._workspace.ledger.bring_up_to_date()
         return self._workspace
 
     @property

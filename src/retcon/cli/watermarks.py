@@ -48,10 +48,11 @@ def watermarks(
       retcon watermarks reset mart.fct_daily_revenue --to 2026-01-15 --reason "the source was restored"
     """
     terminal = terminal_of(context, as_json=as_json)
-    workspace = terminal.workspace(project, env)
     words = list(select or ())
+    is_reset = words[:1] == [RESET]
+    workspace = terminal.workspace(project, env, writes=is_reset)
     graph = workspace.outline.graph
-    if words[:1] != [RESET]:
+    if not is_reset:
         if to is not None or only is not None or reason is not None:
             raise BadArguments("--to, --input and --reason are for a reset", next="retcon watermarks reset MODEL …")
         found = workspace.watermarks.standing(graph.select(tuple(words)))
@@ -62,7 +63,6 @@ def watermarks(
             "a reset is about one model", next="retcon watermarks reset mart.fct_daily_revenue --reason …"
         )
     model = graph.model(words[1])
-    workspace.ledger.bring_up_to_date()
     found = workspace.watermarks.reset(
         model,
         None if to is None else parse_edge(to, "--to"),

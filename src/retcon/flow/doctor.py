@@ -70,8 +70,6 @@ class Doctor:
 
     def examine(self, *, repair: bool, all_files: bool, watch: Watch) -> Checkup:
         """Everything that is wrong; with `repair`, what is left after mending what can be."""
-        if repair:
-            self._ledger.bring_up_to_date()
         first = self._look()
         repaired = self._repair(first) if repair else ()
         last = self._look() if repaired else first

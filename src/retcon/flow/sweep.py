@@ -35,8 +35,6 @@ class Swept:
 
 def sweep(project: Project, ledger: Ledger, tables: Tables, now: datetime, *, dry: bool) -> Swept:
     """Drop what the project's runs left on its tables and nobody needs; dry: only tell."""
-    if not dry:
-        ledger.bring_up_to_date()
     sweeper = _Sweeper(project, ledger, tables, now, dry)
     found = [each for name in sorted(project.graph.models) for each in sweeper.refs_of(name)]
     return Swept(leftovers=(*found, *sweeper.old_tables()), is_dry=dry)

@@ -24,6 +24,7 @@ from retcon.fault_points import FaultPoint
 from retcon.lakehouse.group_commits import requested
 from retcon.lakehouse.metadata_documents import ROUND
 from retcon.lakehouse.predicates import MOST_IN_A_LIST
+from retcon.lakehouse.scanned_files import ScannedFiles
 from retcon.lakehouse.staging import Staging
 
 _UNTOUCHED = "nothing was published; production is untouched"
@@ -50,8 +51,8 @@ class Publishing:
         # One expression for all slices: a second filter would be removed by but not validated.
         rows = self._expression(table, request)
         overwrite.overwriteByRowFilter(rows)
-        for file in files:
-            overwrite.addFile(file)
+        if files:
+            files.add_to(overwrite)
         if request.since is not None:
             overwrite.validateFromSnapshot(request.since)
         overwrite.conflictDetectionFilter(rows).validateNoConflictingData().validateNoConflictingDeletes()
@@ -98,8 +99,8 @@ class Publishing:
             carried = transaction.newOverwrite().toBranch(request.branch)
             if request.slices:
                 carried.overwriteByRowFilter(self._expression(table, request))
-            for file in files:
-                carried.addFile(file)
+            if files:
+                files.add_to(carried)
             carried.set("retcon.run", request.run).set(ROUND, str(rebase.round)).commit()
             # Left behind, an expiry by an older Iceberg would take their files, which stand on the new branch, for
             # those of commits that were taken back.
@@ -220,7 +221,7 @@ class Publishing:
             lists.append(getattr(iceberg, "in")(term, values))
         return _balanced(getattr(iceberg, "or"), lists)
 
-    def _staged_files(self, table: Any, request: PublishRequest) -> list[Any]:
+    def _staged_files(self, table: Any, request: PublishRequest) -> ScannedFiles | None:
         """The proven files, each checked to be there; with their column bounds, or the table would lose its pruning."""
         head = table.refs().get(request.branch)
         if head is None or head.snapshotId() != request.table.head:
@@ -232,29 +233,21 @@ class Publishing:
                 next=f"somebody changed it: `retcon cancel {request.run}`, then plan again",
             )
         if not request.slices:
-            return []
+            return None
         scan = (
             table.newScan()
             .useSnapshot(request.table.head)
             .filter(self._expression(table, request))
             .includeColumnStats()
         )
-        tasks = scan.planFiles()
-        files: list[Any] = []
-        try:
-            iterator = tasks.iterator()
-            while iterator.hasNext():
-                task = iterator.next()
-                if task.deletes().size():
-                    raise Refused(
-                        f"a staged file of {request.table.written} has delete files",
-                        state=_UNTOUCHED,
-                        next=f"somebody wrote to its branch: `retcon cancel {request.run}`, then plan again",
-                    )
-                files.append(task.file())
-        finally:
-            tasks.close()
-        missing = [path for path in (str(f.location()) for f in files) if not table.io().newInputFile(path).exists()]
+        files = ScannedFiles(self._spark, scan)
+        if files.have_deletes():
+            raise Refused(
+                f"a staged file of {request.table.written} has delete files",
+                state=_UNTOUCHED,
+                next=f"somebody wrote to its branch: `retcon cancel {request.run}`, then plan again",
+            )
+        missing = files.missing(table.io())
         if missing:
             raise Refused(
                 f"{len(missing)} staged files of {request.table.written} are gone, e.g. {missing[0]}",

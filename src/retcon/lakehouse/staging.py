@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import reduce
+from threading import current_thread
 from typing import Any, assert_never
 
 from py4j.protocol import Py4JJavaError
@@ -188,7 +189,9 @@ class Staging:
     def _described(self, name: str) -> Iterator[None]:
         context = self._spark.sparkContext
         context.setJobDescription(name)
-        context.setLocalProperty("spark.scheduler.pool", name)
+        # Waves that run at once share evenly. A pool is there for good, and all are sorted whenever a task starts: so
+        # one for each thread, not for each wave.
+        context.setLocalProperty("spark.scheduler.pool", current_thread().name)
         try:
             yield
         finally:

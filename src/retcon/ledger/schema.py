@@ -277,6 +277,6 @@ def is_ready(connection: Connection) -> bool:
         raise Refused(
             f"the ledger was made by an older retcon (revision {revision}, this one needs {REVISIONS[-1]})",
             state="nothing was read or written",
-            next="any command that writes, such as `retcon apply`, brings it up to date",
+            next="any command that writes brings it up to date, such as `retcon plan`, `retcon load` or `retcon sweep`",
         )
     return revision is not None

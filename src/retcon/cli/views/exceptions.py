@@ -9,7 +9,7 @@ from typing import Any
 from rich.console import RenderableType
 from rich.text import Text
 
-from retcon.cli.figures import Zone, amount, change, counted
+from retcon.cli.figures import Zone, amount, change, counted, moment
 from retcon.cli.views.parts import BAD, GOOD, QUIET, WARN, Cell, command, name, number, prose, section, stack, table
 from retcon.core.exceptions import Decision, LateChange, LateEntry
 from retcon.core.plans import Plan
@@ -73,12 +73,12 @@ def exceptions_result(entries: Sequence[LateEntry]) -> dict[str, Any]:
                 "metrics": {
                     metric: {"published": old, "would_be": new} for metric, (old, new) in each.late.metrics.items()
                 },
-                "first_seen": each.first_seen.isoformat(),
-                "last_seen": each.last_seen.isoformat(),
+                "first_seen": moment(each.first_seen),
+                "last_seen": moment(each.last_seen),
                 "state": each.decision.value,
                 "plan": each.run,
                 "by": each.by,
-                "decided": None if each.decided is None else each.decided.isoformat(),
+                "decided": moment(each.decided),
                 "reason": each.reason,
             }
             for each in entries
