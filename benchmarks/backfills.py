@@ -163,6 +163,7 @@ def steps(lab: Lab) -> None:
         run = step("publish", partial(driver.go_on, run, Until.PUBLISHED))
         if is_read:
             costs.setdefault("roll back", []).append(measured(partial(driver.roll_back, run)))
+            driver.backfill()  # the ledger knows again what production holds
     staging = spread(cost.cpu for cost in costs["stage"]).median
     cpu = {name: spread(cost.cpu for cost in each) for name, each in costs.items()}
     wall = {name: spread(cost.wall for cost in each) for name, each in costs.items()}
