@@ -15,10 +15,11 @@ from retcon.core.schemas import (
     planned_changes,
     repartitioned,
     require_aligned,
+    require_carried_by_name,
     require_time_columns,
 )
 from retcon.core.slices import Buckets, Grain
-from retcon.core.tables import Column
+from retcon.core.tables import Column, SchemaVersion
 from retcon.errors import Refused
 from tests.core.examples import a_model, an_input, facts
 
@@ -180,3 +181,26 @@ def test_a_time_column_of_another_type_is_refused(kind: str) -> None:
 def test_tables_that_are_read_whole_or_are_not_there_yet_need_no_time_column() -> None:
     require_time_columns(a_model("mart.m", an_input("raw.s", None)), {"raw.s": facts("raw.s", [("x", "int")])})
     require_time_columns(MODEL, {})
+
+
+@pytest.mark.parametrize(
+    ("now", "told"),
+    [
+        (("d", "tier"), "segment is tier now"),
+        (("d", "segment"), "segment was dropped and added anew"),
+    ],
+)
+def test_rows_that_stay_are_refused_where_their_columns_have_other_names_since(now: tuple[str, str], told: str) -> None:
+    old = (Column(name="d", type="date", id=1), Column(name="segment", type="string", id=2))
+    new = (old[0], Column(name=now[1], type="string", id=2 if now[1] == "tier" else 3))
+    then = SchemaVersion(snapshot_id=7, at=None, run=None, columns=old)
+    table = replace(
+        TABLE, columns=new, versions=(then, SchemaVersion(snapshot_id=None, at=None, run=None, columns=new))
+    )
+    require_carried_by_name(MODEL, table, is_keyed=False)
+    with pytest.raises(Refused, match=told):
+        require_carried_by_name(MODEL, table, is_keyed=True)
+    with pytest.raises(Refused, match=told):
+        require_carried_by_name(replace(MODEL, strategy=Strategy.MERGE), table, is_keyed=False)
+    written = replace(table, versions=(then, replace(since, snapshot_id=8)))
+    require_carried_by_name(MODEL, written, is_keyed=True)

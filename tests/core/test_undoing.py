@@ -5,10 +5,11 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from retcon.core.evolution import changed_columns
 from retcon.core.runs import Replaced, RunTable
 from retcon.core.slices import Grain, SliceSet
 from retcon.core.tables import Aftermath, Changed, Column, Landing
-from retcon.core.undoing import Blocked, Undo, Way, changed_columns, copies, standing, way_back
+from retcon.core.undoing import Blocked, Undo, Way, copies, standing, way_back
 
 PUBLISHED, BEFORE = 100, 50
 COLUMNS = (Column(name="d", type="date", id=1), Column(name="n", type="int", id=2))

@@ -139,6 +139,33 @@ def test_with_a_key_everything_is_looked_at_once(workshop: Workshop, rows: Rows)
     assert [a.mark.value for a in found.found[0].advances] == [f"at={NOW.isoformat()}"]
 
 
+def test_with_a_key_slices_from_before_retcon_are_restated_where_rows_were_updated_since(
+    workshop: Workshop, rows: Rows
+) -> None:
+    declare(workshop, ", key: [k]")
+    workshop.model("mart.a")
+    rows.updated["2026-01-10"] = MARK
+    rows.updated["2026-01-05"] = NOW
+    (found,) = find(workshop)
+    assert found.stale.text == "2026-01-05, 2026-01-10"
+    assert len(rows.looks) == 1
+
+
+def test_a_reader_that_only_looks_at_what_is_there_moves_no_other_readers_mark_ahead(
+    workshop: Workshop, rows: Rows
+) -> None:
+    """The first of them needs all slices, whenever they were updated."""
+    workshop.lake.by_day("raw.o", "2026-01-01..2026-01-11")
+    workshop.model(
+        "mart.0", "raw.o: {time: d}, raw.s: {time: d, on_change: ignore}",
+        "SELECT o.d, count(*) AS n FROM raw.o o JOIN raw.s s ON s.d = o.d GROUP BY o.d",
+    )  # fmt: skip
+    rows.updated |= {"2026-01-10": MARK, "2026-01-11": datetime(2099, 1, 1, tzinfo=UTC)}
+    other, found = find(workshop, "mart.0", "mart.a")
+    assert other.stale
+    assert found.advances == ()
+
+
 def test_what_is_ahead_of_its_time_is_loaded_and_the_mark_stays(workshop: Workshop, rows: Rows) -> None:
     rows.updated |= {"2026-01-10": MARK, "2026-01-11": datetime(2099, 1, 1, tzinfo=UTC)}
     (found,) = find(workshop)

@@ -17,8 +17,8 @@ from retcon.core.plans import Plan
 from retcon.core.pointers import PointerSwap
 from retcon.core.runs import Run, RunState
 from retcon.core.tables import Column
-from retcon.errors import Conflict, Fault, Refused
-from retcon.flow.apply import Until, apply, open_run
+from retcon.errors import Conflict, Fault, GatesFailed, Refused
+from retcon.flow.apply import Override, Until, apply, open_run
 from retcon.flow.context import Context
 from retcon.processes import is_gone, this_process
 from tests.flow.test_publish import Swaps
@@ -153,6 +153,19 @@ def test_only_the_slice_that_others_added_to_is_staged_anew_with_what_reads_it(w
     assert rebased["replaced"] == {"mart.a": ["2026-01-04"]}, "its source didn't change there"
     (told,) = workshop.workspace.teller.show_run(run).rebases
     assert told.slices["mart.a"].text == "2026-01-04, 2026-01-07"
+
+
+def test_an_override_is_of_what_was_proven_then_and_not_of_what_is_proven_anew(workshop: Workshop) -> None:
+    workshop.model("mart.a", keys="gates: [rows: {min: 2}]")
+    spark = Spark(workshop)
+    plan = workshop.plan("mart.a", start="2026-01-03", end="2026-01-08", downstream=False)
+    answer = Override(gates=("mart.a:rows",), reason="few are right")
+    go(workshop, plan, spark, until=Until.PROVEN, override=answer)
+    workshop.lake.append("mart.a", "2026-01-04")
+    with pytest.raises(GatesFailed):
+        go(workshop, plan, spark, override=answer)
+    assert len(rebases(workshop, plan)) == 1
+    assert go(workshop, plan, spark, override=answer).state is RunState.PUBLISHED
 
 
 def test_a_slice_that_is_only_read_inside_the_run_takes_its_readers_along(workshop: Workshop) -> None:

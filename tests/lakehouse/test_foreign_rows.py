@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -26,7 +27,13 @@ class Source:
         self.looks.append(wanted)
         within = self.days if wanted.within is None else set(wanted.within.ordinals)
         return tuple(
-            SliceRows(first=day, last=day, rows=1, checksum=checksum, newest=updated)
+            SliceRows(
+                first=day,
+                last=day,
+                rows=1,
+                checksum=checksum,
+                newest=None if wanted.until is not None and updated > wanted.until else updated,
+            )
             for day, (checksum, updated) in self.days.items()
             if day in within and (wanted.since is None or updated >= wanted.since)
         )
@@ -46,11 +53,22 @@ def test_everything_is_looked_at_once() -> None:
     source = Source({DAY: ("a", NOW), DAY - 1: ("b", OLD)})
     held = LookedAt(grain=Grain.DAY, rows=source.rows())
     assert held.tells_slices
+    assert held.rows.updates(None, NOW).changed.slices == days(DAY - 1, DAY)
     assert held.present == days(DAY - 1, DAY)
     assert held.of(days(DAY)).rows == 1
     assert held.of(None).rows == 2
     assert held.rows.updates(NOW, NOW).changed.slices == days(DAY)
     assert len(source.looks) == 1
+
+
+@pytest.mark.parametrize("since", [None, NOW])
+def test_what_is_ahead_of_its_time_is_so_whoever_looked_at_everything_before(since: datetime | None) -> None:
+    far = datetime(2099, 1, 1, tzinfo=UTC)
+    source = Source({DAY: ("a", NOW), DAY - 1: ("b", far)})
+    held = LookedAt(grain=Grain.DAY, rows=source.rows())
+    assert held.of(None).rows == 2
+    assert held.rows.updates(since, NOW).newest == NOW
+    assert held.rows.updates(since, far).newest == far
 
 
 def test_a_load_looks_at_what_was_updated_and_at_the_slices_that_it_asks_for() -> None:

@@ -61,11 +61,28 @@ def test_one_of_a_slice_is_open_and_what_was_decided_stays(ledger: SqlLedger) ->
 def test_a_publish_restates_what_is_late_of_its_slices_and_its_rollback_opens_it_again(ledger: SqlLedger) -> None:
     ledger.prepare()
     other = replace(LATE, slice="2020-01-01")
-    noted(ledger, LATE, other)
+    noted(ledger, replace(LATE, contents={"o": f"content of {FIRST}"}), other)
     driver = published_run(ledger, PLAN)
     assert decisions(ledger) == [("2020-01-01", Decision.OPEN), (FIRST, Decision.RESTATED)]
     driver.roll_back()
     assert decisions(ledger) == [("2020-01-01", Decision.OPEN), (FIRST, Decision.OPEN)]
+
+
+def test_what_came_after_a_run_had_pinned_its_inputs_waits_though_the_run_brings_in_something(
+    ledger: SqlLedger,
+) -> None:
+    ledger.prepare()
+    noted(ledger, replace(LATE, because_of=("o", "p"), contents={"o": f"content of {FIRST}"}), minutes=1)
+    noted(ledger, replace(LATE, slice=SECOND), minutes=1)
+    published_run(ledger, PLAN)
+    assert decisions(ledger) == [(FIRST, Decision.RESTATED), (SECOND, Decision.OPEN)], "made of something else"
+
+
+def test_a_run_that_pinned_its_inputs_since_brings_in_what_came_before_and_after(ledger: SqlLedger) -> None:
+    ledger.prepare()
+    noted(ledger, LATE, minutes=-1)
+    published_run(ledger, PLAN)
+    assert decisions(ledger) == [(FIRST, Decision.RESTATED)]
 
 
 def test_a_publish_that_had_read_its_inputs_before_or_only_some_keys_of_them_settles_nothing(

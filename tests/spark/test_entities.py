@@ -254,6 +254,25 @@ def test_merged_rows_take_the_place_of_their_keys_and_all_others_stay(shop: Shop
     assert shop.production("mart.statuses") == expected, "a new column is NULL in rows that stay"
 
 
+def test_a_renamed_column_isnt_lost_in_rows_that_stay(shop: Shop) -> None:
+    shop.sql("CREATE NAMESPACE IF NOT EXISTS raw")
+    shop.sql("CREATE TABLE raw.changes (order_id BIGINT, status STRING, amount INT) USING iceberg")
+    shop.sql("INSERT INTO raw.changes SELECT id, 'new', 1 FROM range(40)")
+    shop.write("mart.statuses", STATUSES)
+    shop.backfill("mart.statuses", dates=False)
+    shop.sql("DELETE FROM raw.changes WHERE order_id <> 7")
+    shop.sql("ALTER TABLE mart.statuses RENAME COLUMN amount TO paid")
+    shop.write("mart.statuses", STATUSES.replace("status, amount", "'paid' AS status, amount AS paid"))
+    with pytest.raises(Refused, match="amount is paid now"):
+        shop.backfill("mart.statuses", dates=False)
+    # As the error says.
+    shop.sql("DELETE FROM mart.statuses WHERE order_id = 39")
+    shop.sql("INSERT INTO mart.statuses VALUES (39, 'new', 1)")
+    shop.backfill("mart.statuses", dates=False)
+    expected = shop.rows("SELECT id, if(id = 7, 'paid', 'new'), 1 FROM range(40)")
+    assert shop.production("mart.statuses") == expected
+
+
 @pytest.mark.parametrize(("rows", "key"), [("(3, 'a', 1), (3, 'b', 2)", "3"), ("(NULL, 'a', 1)", "NULL")])
 def test_a_key_of_several_rows_or_of_none_stops_the_wave(shop: Shop, rows: str, key: str) -> None:
     shop.sql("CREATE NAMESPACE IF NOT EXISTS raw")

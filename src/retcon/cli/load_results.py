@@ -30,6 +30,7 @@ def load_result(due: Due, runs: Sequence[Run]) -> Json:
                 "compared": None if found.compared is None else len(found.compared),
                 "differ": {name: slices.text for name, slices in found.differs.items()},
                 "set_back": dict(found.set_back),
+                "gone": list(found.gone),
                 "notes": list(found.notes),
             }
             for found in due.found

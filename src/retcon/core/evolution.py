@@ -328,3 +328,17 @@ def since_text(facts: TableFacts, column: Column) -> str:
         return f"in no snapshot of main yet{run}"
     earlier = " or earlier" if version.is_oldest_kept else ""
     return f"since snapshot {version.snapshot_id}{run}{earlier}"
+
+
+def changed_columns(old: Sequence[Column], now: Sequence[Column]) -> Iterator[str]:
+    """Columns whose old values can't be copied by their name: Iceberg knows them by their id."""
+    by_id = {column.id: column for column in now}
+    by_name = {column.name.lower(): column for column in now}
+    for column in old:
+        same, named = by_id.get(column.id), by_name.get(column.name.lower())
+        if same is not None and same.name.lower() != column.name.lower():
+            yield f"{column.name} is {same.name} now"
+        elif named is not None and named.id != column.id:
+            yield f"{column.name} was dropped and added anew"
+        elif same is not None and same.type != column.type and not may_widen(column.type, same.type):
+            yield f"{column.name} was {column.type} and is {same.type}"

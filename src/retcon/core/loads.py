@@ -12,6 +12,9 @@ from retcon.core.slices import Grain, SliceSet
 from retcon.core.watermarks import Advance
 from retcon.errors import Refused
 
+NEVER_BUILT = "never built"
+"""Why a slice is stale of which no input tells."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Found:
@@ -36,10 +39,17 @@ class Found:
     """Tables whose changes can't be seen."""
     set_back: Mapping[str, str] = field(default_factory=dict)
     """By table: why it looks as if it was restored from a backup. Nothing is loaded until somebody resets its mark."""
+    gone: tuple[str, ...] = ()
+    """Tables that aren't there. Nothing is loaded until they are."""
     notes: tuple[str, ...] = ()
     """What is to be said of the rows that were looked at."""
     compared: SliceSet | None = None
     """The whole history, where it was compared with what was consumed; None: only what changed was looked at."""
+
+    @property
+    def is_left_alone(self) -> bool:
+        """Can't it be told what has to be loaded?"""
+        return bool(self.set_back or self.gone)
 
     @property
     def differs(self) -> Mapping[str, SliceSet]:
@@ -126,6 +136,14 @@ def begun(slices: SliceSet, now: datetime) -> SliceSet:
     return SliceSet(slices.grain, tuple(o for o in slices.ordinals if o <= running))
 
 
+def over(slices: SliceSet, now: datetime) -> SliceSet:
+    """Without those that haven't begun, or aren't over."""
+    if not isinstance(slices.grain, Grain):
+        return slices
+    running = slices.grain.ordinal(now)
+    return SliceSet(slices.grain, tuple(o for o in slices.ordinals if o < running))
+
+
 def older_than_window(model: Model, slices: SliceSet, now: datetime) -> SliceSet:
     """Slices that were over before the model's window of automatic restatement began."""
     if model.replay.window_days is None or not isinstance(slices.grain, Grain):
@@ -163,13 +181,26 @@ def without(found: Found, missing: Mapping[str, SliceSet]) -> Found:
     return replace(found, stale=found.stale - lacking, waiting={**found.waiting, **waiting}, advances=())
 
 
+def held_back(found: Found, slices: SliceSet) -> Found:
+    """The same without slices that a plan can't have: they come behind one that is held."""
+    return replace(found, stale=found.stale - slices, held=found.held | slices, advances=())
+
+
 def total(found: Iterable[Found]) -> int:
     """How many slices are to be computed."""
     return sum(len(each.stale) for each in found)
 
 
 def refusal_of(found: Sequence[Found]) -> Refused | None:
-    """Why models weren't loaded that read what was set back; None where nothing was."""
+    """Why models weren't loaded that read what was set back, or is gone; None where nothing is."""
+    gone = {table: [each.model for each in found if table in each.gone] for each in found for table in each.gone}
+    if gone:
+        readers = sorted({model for models in gone.values() for model in models})
+        return Refused(
+            f"{', '.join(gone)} {'is' if len(gone) == 1 else 'are'} not there",
+            state=f"left as it is, with its watermarks: {', '.join(readers)}; the others were loaded",
+            next="look where it went: its name, its path, the catalog; what models read is named under their `inputs`",
+        )
     back = [each for each in found if each.set_back]
     if not back:
         return None

@@ -78,6 +78,17 @@ def tells_history(model: Model, graph: Graph, world: World) -> bool:
     return any(True for _ in _held(model, graph, world))
 
 
+def is_untold(model: Model, graph: Graph, world: World) -> bool:
+    """Is there something in its inputs that are cut by time, and none of them tells in which slices?"""
+    found = []
+    for i in (i for i in model.inputs if not i.is_own):
+        reading = reading_of(i, model.grain, graph, world.facts.get(i.table))
+        held = None if reading is None else world.contents.get((i.table, i.time, reading.resolution))
+        if held is not None and isinstance(model.grain, Grain):
+            found.append(not held.tells_slices or bool(held.files and not held.present))
+    return bool(found) and all(found)
+
+
 def default_start(model: Model, graph: Graph, world: World) -> Edge:
     """Where history begins: the model's `slices.start`, else the first slice whose reads all of its inputs hold."""
     if model.slicing.start is not None:

@@ -11,6 +11,7 @@ from retcon.core.evolution import (
     Repartition,
     SchemaChange,
     change_text,
+    changed_columns,
     changes_for,
     require_planned,
 )
@@ -168,8 +169,9 @@ def carried_properties(facts: TableFacts, columns: Iterable[str]) -> dict[str, s
     return {key: value for key, value in facts.properties.items() if is_carried(key)}
 
 
-def require_carried(model: Model, changes: Iterable[SchemaChange], *, is_keyed: bool) -> None:
+def require_carried(model: Model, facts: TableFacts | None, changes: Iterable[SchemaChange], *, is_keyed: bool) -> None:
     """Rows that are carried over stay as they are: their columns change only in ways that such rows can take."""
+    require_carried_by_name(model, facts, is_keyed=is_keyed)
     for change in changes:
         if is_keyed and not isinstance(change, CommentColumn):
             raise Refused(
@@ -185,6 +187,20 @@ def require_carried(model: Model, changes: Iterable[SchemaChange], *, is_keyed: 
                 state="no plan was written",
                 next="yield it as a column of its own",
             )
+
+
+def require_carried_by_name(model: Model, facts: TableFacts | None, *, is_keyed: bool) -> None:
+    """Rows that stay are read with the columns that their snapshot has, and found by name."""
+    if facts is None or not (is_keyed or model.strategy is Strategy.MERGE):
+        return
+    unlike = list(changed_columns(facts.columns_written, facts.columns))
+    if unlike:
+        raise Refused(
+            f"{model.name}: rows that stay were written before its columns changed: {', '.join(unlike)}",
+            state="nothing was written",
+            next="write to the table once with its new columns (deleting one row and adding it again will do), "
+            "or plan it without keys; then try again",
+        )
 
 
 def opened_changes(

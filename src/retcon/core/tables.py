@@ -75,6 +75,12 @@ class TableFacts:
         return any(f.column.lower() == column.lower() and f.transform == f"bucket[{number}]" for f in self.partitioning)
 
     @property
+    def columns_written(self) -> tuple[Column, ...]:
+        """The columns of its newest snapshot, with which it is read there: they may have changed since."""
+        is_changed = len(self.versions) > 1 and self.versions[-1].snapshot_id is None
+        return self.versions[-2].columns if is_changed else self.columns
+
+    @property
     def column_names(self) -> tuple[str, ...]:
         return tuple(column.name for column in self.columns)
 

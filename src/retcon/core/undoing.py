@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from retcon.core.evolution import may_widen
+from retcon.core.evolution import changed_columns
 from retcon.core.runs import RunTable
 from retcon.core.slices import SliceSet
 from retcon.core.tables import Aftermath, Column, Landing
@@ -86,20 +86,6 @@ def standing(landings: Sequence[Landing]) -> tuple[Landing, ...]:
     """Without publishes that were undone since, and without what undid them: together they changed no row."""
     undone = {landing.run for landing in landings if landing.run} & {landing.undoes for landing in landings}
     return tuple(each for each in landings if each.run not in undone and each.undoes not in undone)
-
-
-def changed_columns(old: Sequence[Column], now: Sequence[Column]) -> Iterator[str]:
-    """Columns whose old values can't be copied by their name: Iceberg knows them by their id."""
-    by_id = {column.id: column for column in now}
-    by_name = {column.name.lower(): column for column in now}
-    for column in old:
-        same, named = by_id.get(column.id), by_name.get(column.name.lower())
-        if same is not None and same.name.lower() != column.name.lower():
-            yield f"{column.name} is {same.name} now"
-        elif named is not None and named.id != column.id:
-            yield f"{column.name} was dropped and added anew"
-        elif same is not None and same.type != column.type and not may_widen(column.type, same.type):
-            yield f"{column.name} was {column.type} and is {same.type}"
 
 
 def copies(slices: SliceSet) -> tuple[SliceSet, ...]:

@@ -186,6 +186,8 @@ def _go_on(run: Run, context: Context, way: _Way) -> Run:
                 with context.brake.held():
                     run = publish(run, context, may_rebase=rounds > 0)
                 rounds -= 1
+                # Somebody answered for what was proven then; what is proven anew, nobody has seen.
+                override = Override()
             case _:
                 return run
 

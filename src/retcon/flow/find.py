@@ -7,7 +7,7 @@ saves looking: everything up to it was looked at before.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import cached_property
@@ -15,12 +15,22 @@ from functools import cached_property
 from retcon.core.drifts import Compared, ComparedInput
 from retcon.core.exceptions import LateChange
 from retcon.core.jobs import Read
-from retcon.core.loads import Found, InputReason, Reasons, Stale, begun, is_followed, older_than_window
+from retcon.core.loads import (
+    NEVER_BUILT,
+    Found,
+    InputReason,
+    Reasons,
+    Stale,
+    begun,
+    is_followed,
+    older_than_window,
+    over,
+)
 from retcon.core.models import Input, Model
-from retcon.core.planning import World, readers_of
+from retcon.core.planning import World, abridged, readers_of
 from retcon.core.plans import code_of
 from retcon.core.projects import Project
-from retcon.core.ranges import from_start, held_by_inputs, tells_history
+from retcon.core.ranges import from_start, held_by_inputs, is_untold, tells_history
 from retcon.core.readings import Reading, reading_of
 from retcon.core.runs import Consumed
 from retcon.core.slices import WHOLE, Cut, Grain, Slice, SliceSet
@@ -173,24 +183,29 @@ class Finder:
     # ── for loads ─────────────────────────────────────────────────────────────────────────────────────────────────
 
     @cached_property
-    def _watermarks(self) -> Mapping[tuple[str, str], Watermark]:
-        return self._records.ledger.watermarks()
+    def _standing(self) -> tuple[Mapping[tuple[str, str], int], Mapping[tuple[str, str], Watermark]]:
+        """Movements first: one that comes in between isn't taken for known, and stays."""
+        return self._records.ledger.movements(), self._records.ledger.watermarks()
 
-    @cached_property
-    def _movements(self) -> Mapping[tuple[str, str], int]:
-        return self._records.ledger.movements()
+    @property
+    def _watermarks(self) -> Mapping[tuple[str, str], Watermark]:
+        return self._standing[1]
 
     def _find(self, model: Model, made: Mapping[str, SliceSet], now: datetime, *, is_deep: bool) -> Found:
         """With what the load makes of models further up: their new slices make new ones here."""
         looks, unseen = self._looks(model)
         if is_deep:
-            looks = [replace(look, changed=None) for look in looks]
+            looks = [replace(look, changed=None, recent=look.changed or look.recent) for look in looks]
         nothing = SliceSet(model.grain)
         told = tuple(dict.fromkeys(note for look in looks for note in look.notes))
-        if back := {look.input.table: look.set_back for look in looks if look.set_back}:
-            return Found(model=model.name, stale=nothing, held=nothing, late=nothing, set_back=back, notes=told)
+        back = {look.input.table: look.set_back for look in looks if look.set_back}
+        gone = tuple(table for table in unseen if self._facts_of(table) is None)
+        if back or gone:
+            none = Found(model=model.name, stale=nothing, held=nothing, late=nothing, notes=told)
+            return replace(none, set_back=back, gone=gone)
         is_following = any(i.table in made for i in model.inputs if is_followed(i))
-        if not is_following and all(look.is_unchanged for look in looks):
+        is_quiet = all(look.is_unchanged and not self._begun_since(look, model, now) for look in looks)
+        if looks and is_quiet and not is_following:
             advances = self._moved(looks)
             none = Found(model=model.name, stale=nothing, held=nothing, late=nothing, unseen=unseen, notes=told)
             return replace(none, advances=advances)
@@ -201,21 +216,29 @@ class Finder:
         world = self._world(model)
         shown = world.published.get(model.name, nothing)
         possible = begun(shown | self._buildable(model, world, now), now)
-        consumed = self._consumed_of(model, looks)
+        consumed = self._consumed_of(model, looks, now)
         why = self._new_by_upstream(model, made, world, now) if is_following else {}
+        new = over(possible - shown, now)
+        if new and not looks and not is_following:
+            why = {NEVER_BUILT: new}  # nothing tells of a change, and a day that is over isn't waited for
         waiting: dict[str, SliceSet] = {}
         for look in looks:
             stale = self._stale_by(look, model, self._candidates(look, model, possible, shown, consumed, now), consumed)
             if stale & possible:
                 why[look.input.name] = why.get(look.input.name, nothing) | (stale & possible)
-            arrived = self._arrived(look, model, stale - possible, world)
-            if arrived:
-                waiting = self._waiting(model, arrived, world, waiting)
+            there = self._arrived(look, model, stale - possible, world)
+            if there:
+                waiting = self._waiting(model, there, world, waiting)
         stale = _all(nothing, why)
         held = stale & self._held(model)
-        late = older_than_window(model, stale - held, now) if shown else nothing
+        # What a first load has yet to build isn't late, whatever was published of it already.
+        arrived = _all(
+            nothing, {look.input.name: why.get(look.input.name, nothing) for look in looks if look.watermark}
+        )
+        late = older_than_window(model, (stale - held) & (shown | arrived), now)
         blocked = {name for name, slices in why.items() if slices & held}
-        if waiting:
+        untold = tuple(self._untold(model, world, shown, looks, consumed))
+        if waiting or (untold and not possible):
             blocked |= {look.input.name for look in looks}
         return Found(
             model=model.name,
@@ -227,7 +250,7 @@ class Finder:
             waiting=waiting,
             advances=self._moved([look for look in looks if look.input.name not in blocked]),
             unseen=unseen,
-            notes=told,
+            notes=(*told, *untold),
             compared=self._known(shown, consumed) if is_deep else None,
         )
 
@@ -274,15 +297,34 @@ class Finder:
         now: datetime,
     ) -> SliceSet:
         """The slices that could be stale by this input."""
+        early = self._begun_since(look, model, now) & (possible - shown)
         if look.is_unchanged:
-            return SliceSet(model.grain)
+            return early
         if look.changed is None:
             # What was there before retcon knew it was made of nobody knows what: it stays until something changes.
-            return SliceSet.of(model.grain, (s.ordinal for s in possible if s not in shown or s.label in consumed))
-        readers = readers_of(look.input, model, look.changed.slices, self._graph)
+            known = SliceSet.of(model.grain, (s.ordinal for s in possible if s not in shown or s.label in consumed))
+            return known if look.recent is None else known | self._readers(look, look.recent, model, possible, now)
+        return early | self._readers(look, look.changed, model, possible, now)
+
+    def _readers(self, look: Look, changed: Changed, model: Model, possible: SliceSet, now: datetime) -> SliceSet:
+        readers = readers_of(look.input, model, changed.slices, self._graph)
         return from_start(model, begun(possible if readers is None else readers, now))
 
-    def _consumed_of(self, model: Model, looks: Sequence[Look]) -> _Consumption:
+    def _begun_since(self, look: Look, model: Model, now: datetime) -> SliceSet:
+        """Slices that hadn't begun when the watermark moved, of which the input may have held rows by then: no change
+        of it will tell of them.
+        """
+        since, nothing = look.watermark, SliceSet(model.grain)
+        if since is None or look.by is None or not isinstance(model.grain, Grain):
+            return nothing
+        new = SliceSet(model.grain, tuple(range(model.grain.ordinal(since.at) + 1, model.grain.ordinal(now) + 1)))
+        if not new:
+            return nothing
+        held = self._records.contents(look.input.table, look.by, look.cut, look.mark.snapshot_id)
+        is_held = held.tells_slices and held.holding(look.input.read_by(new, look.cut))
+        return from_start(model, new) if is_held else nothing
+
+    def _consumed_of(self, model: Model, looks: Sequence[Look], now: datetime) -> _Consumption:
         """What the slices that could be stale were computed from: a long history isn't read for a few changes."""
         touched = SliceSet(model.grain)
         for look in (look for look in looks if not look.is_unchanged):
@@ -290,13 +332,13 @@ class Finder:
             readers = None if changed is None else readers_of(look.input, model, changed.slices, self._graph)
             if readers is None:
                 return self._records.ledger.standing_consumption(model.name)
-            touched |= readers
+            touched |= begun(readers, now)
         return self._records.ledger.standing_consumption(model.name, touched.labels)
 
     def _moved(self, looks: Sequence[Look]) -> tuple[Advance, ...]:
         """The marks that aren't where the watermarks are."""
         return tuple(
-            Advance(mark=look.mark, after=self._movements.get((look.mark.model, look.mark.input), 0))
+            Advance(mark=look.mark, after=self._standing[0].get((look.mark.model, look.mark.input), 0))
             for look in looks
             if look.watermark is None or look.watermark.mark != look.mark
         )
@@ -369,8 +411,9 @@ class Finder:
             return look if seen is None else replace(look, notes=seen.notes)
         if seen is not None:
             is_known = (watermark.mark.table, watermark.mark.uuid) == (mark.table, "")
-            changed = seen.changed if is_known else None
-            return replace(look, changed=changed, set_back=seen.set_back if is_known else "", notes=seen.notes)
+            if not is_known:
+                return replace(look, notes=seen.notes)
+            return replace(look, changed=seen.changed, recent=seen.recent, set_back=seen.set_back, notes=seen.notes)
         changed = self._changed_since(watermark.mark, mark, by, cut)
         return replace(look, changed=changed, set_back=self._set_back(watermark.mark, mark) if changed is None else "")
 
@@ -453,10 +496,28 @@ class Finder:
         return SliceSet.labelled(model.grain, self._records.ledger.held_slices(model.name))
 
     def _buildable(self, model: Model, world: World, now: datetime) -> SliceSet:
-        """What all inputs hold."""
-        if isinstance(model.grain, Grain) and not tells_history(model, self._graph, world):
+        """What all inputs hold; where they don't tell what they hold, all since the model's start that is over."""
+        if not isinstance(model.grain, Grain) or tells_history(model, self._graph, world):
+            return from_start(model, held_by_inputs(model, self._graph, world, now))
+        start = model.slicing.start
+        if start is None or not is_untold(model, self._graph, world):
             return SliceSet(model.grain)
-        return from_start(model, held_by_inputs(model, self._graph, world, now))
+        return SliceSet(model.grain, tuple(range(model.grain.ordinal(start), model.grain.ordinal(now))))
+
+    def _untold(
+        self, model: Model, world: World, shown: SliceSet, looks: Sequence[Look], consumed: _Consumption
+    ) -> Iterator[str]:
+        """What a load can't see of the model's slices."""
+        if is_untold(model, self._graph, world) and model.slicing.start is None:
+            yield f"{model.name}: its inputs don't tell which slices there are: with `slices.start` loads build them"
+        for look in looks:
+            if look.watermark is not None and look.changed is None and look.recent is None:
+                unknown = shown - self._known(shown, consumed)
+                if unknown:
+                    yield (
+                        f"{model.name}: {abridged(unknown)} was there before retcon, and {look.input.table} doesn't "
+                        "tell whether it changed there: `retcon plan` restates it"
+                    )
 
     def _arrived(self, look: Look, model: Model, slices: SliceSet, world: World) -> SliceSet:
         """Those whose own time the input holds; the others only read something of it that comes before."""

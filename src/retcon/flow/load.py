@@ -8,7 +8,7 @@ from datetime import datetime
 
 from retcon.core.exceptions import LateChange
 from retcon.core.limits import OverLimits
-from retcon.core.loads import Found, older_than_window, oldest_half, total, without
+from retcon.core.loads import Found, held_back, older_than_window, oldest_half, total, without
 from retcon.core.models import Model
 from retcon.core.planning import InputsMissing
 from retcon.core.plans import Load, Plan
@@ -82,7 +82,12 @@ class Loader:
                     raise  # none of them is older than the others
                 wanted = half
             else:
-                return Due(found=tuple(found), plan=plan, left=total(found) - total(wanted))
+                rest = {each.model: each.stale - _slices(plan, each) for each in wanted}
+                if not any(rest.values()):
+                    return Due(found=tuple(found), plan=plan, left=total(found) - total(wanted))
+                # Behind a slice that is held, a chain isn't gone on with: its changes aren't consumed, either.
+                wanted = [held_back(each, rest[each.model]) if rest[each.model] else each for each in wanted]
+                found = [held_back(each, rest[each.model]) if rest.get(each.model) else each for each in found]
         return Due(
             found=tuple(found),
             plan=None,
@@ -99,17 +104,17 @@ class Loader:
             )  # fmt: skip
 
     def _plan(self, wanted: Sequence[Found], ask: Ask) -> Plan:
-        set_back = {each.model for each in wanted if each.set_back}
+        left_alone = {each.model for each in wanted if each.is_left_alone}
+        found = {each.model: each.stale for each in wanted if each.stale}
         advances = tuple(advance for each in wanted for advance in each.advances)
 
         def leave_alone(model: Model, slices: SliceSet) -> SliceSet:
-            if not slices or model.name in set_back:
+            if not slices or model.name in left_alone:
                 return slices
             stays = slices & SliceSet.labelled(model.grain, self._ledger.held_slices(model.name))
-            is_there = bool(self._ledger.last_published((model.name,)))
-            return stays | (older_than_window(model, slices, ask.now) if is_there else SliceSet(model.grain))
+            # What was found is within the window, or was never built; what only reads it is published.
+            return stays | older_than_window(model, slices - found.get(model.name, SliceSet(model.grain)), ask.now)
 
-        found = {each.model: each.stale for each in wanted if each.stale}
         load = Load(advances=advances, late=_late(wanted))
         return self._planner.plan(replace(ask, found=found, leave_alone=leave_alone, load=load))
 
@@ -124,6 +129,11 @@ class Loader:
             readers = i.readers_of(slices, model.grain) if isinstance(model.grain, Grain) else None
             missing[i.table] = found.stale if readers is None else found.stale & readers
         return without(found, missing)
+
+
+def _slices(plan: Plan, found: Found) -> SliceSet:
+    planned = next((planned for planned in plan.models if planned.name == found.model), None)
+    return SliceSet(found.stale.grain) if planned is None else planned.slices
 
 
 def _late(found: Sequence[Found]) -> tuple[LateChange, ...]:

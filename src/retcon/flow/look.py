@@ -26,6 +26,8 @@ class Look:
     watermark: Watermark | None
     changed: Changed | None
     """Since the watermark; None: that can't be told, so that all has to be compared with what was consumed."""
+    recent: Changed | None = None
+    """Where all is compared: what is known to have changed since the watermark all the same; None: that isn't told."""
     set_back: str = ""
     """Why it looks as if it was restored from a backup; empty where it doesn't."""
     notes: tuple[str, ...] = ()
@@ -42,6 +44,7 @@ class Seen:
 
     value: str | None
     changed: Changed | None
+    recent: Changed | None
     set_back: str
     notes: tuple[str, ...]
 
@@ -59,14 +62,19 @@ def look_at_updates(
     assert source.updated is not None
     (by, cut, version), column = place, source.updated
     known = marked_moment(watermark.mark.value, column) if watermark is not None else None
-    since = None if source.key else looked_from(known, model.replay.reprocess_days)
+    recently = looked_from(known, model.replay.reprocess_days)
+    since = None if source.key else recently
     # What was seen once isn't ahead of its time, whatever the clock says now.
     marks = (marked_moment(w.mark.value, column) for w in others if w.mark.table == source.name)
     until = max([now, *(moment for moment in marks if moment is not None)])
     seen = tables.updates(source.name, time=by, grain=cut, snapshot_id=version, since=since, until=until)
+    # Of rows that were looked at just now.
+    recent = tables.updates(source.name, time=by, grain=cut, snapshot_id=version, since=recently, until=until)
+    is_told = recently is not None and not recent.changed.everything
     return Seen(
         value=mark_value(column, seen.newest),
-        changed=None if since is None or seen.changed.everything else seen.changed,
+        changed=seen.changed if is_told and since is not None else None,
+        recent=recent.changed if is_told else None,
         set_back=set_back(source.name, column, known, seen.newest),
         notes=tuple(update_notes(source.name, column, seen)),
     )

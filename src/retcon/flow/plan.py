@@ -131,7 +131,7 @@ class Planner:
         require_past_alone(scope.slices, graph)
         changes = self._require_readable(running, world)
         for name in running:
-            require_carried(graph.models[name], changes[name], is_keyed=name in scope.keyed)
+            require_carried(graph.models[name], world.facts.get(name), changes[name], is_keyed=name in scope.keyed)
         first = graph.models[selected[0]]
         id = plan_id(ask.now, first, ask.suffix)
         there = world

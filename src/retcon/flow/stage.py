@@ -23,7 +23,13 @@ from retcon.core.runs import (
     TablesOpened,
     WaveState,
 )
-from retcon.core.schemas import carried_properties, opened_changes, require_aligned, require_same_hashes
+from retcon.core.schemas import (
+    carried_properties,
+    opened_changes,
+    require_aligned,
+    require_carried_by_name,
+    require_same_hashes,
+)
 from retcon.core.sharing import kept_inputs, with_kept
 from retcon.core.slices import SliceSet
 from retcon.core.tables import TableFacts, Told
@@ -163,6 +169,7 @@ def _open_table(run: Run, planned: PlannedModel, snapshots: Mapping[str, int | N
         require_adopted(model, there, known_tables(context.ledger, model.name), context.project.env_option)
         if planned.beside is None:
             require_aligned(model, there)
+            require_carried_by_name(model, there, is_keyed=planned.is_keyed)
     output = context.warehouse.output(job)
     changes: tuple[SchemaChange, ...] = opened_changes(model, there, output, planned.changes)
     place, facts, properties, replaces = planned.name, there, dict[str, str](), None

@@ -151,7 +151,13 @@ def _snapshot_at(facts: TableFacts, mark: Mark, to: Edge) -> int:
             next="leave out --to: everything is compared then",
         )
     line = [snapshot_id for _, snapshot_id in facts.history]
-    if mark.snapshot_id in line and line.index(then) > line.index(mark.snapshot_id):
+    if mark.snapshot_id is not None and mark.snapshot_id not in line:
+        raise Refused(
+            f"the watermark of {mark.table} is at a snapshot that has expired: whether that moment is before it isn't "
+            "known any more",
+            next="leave out --to: everything is compared then",
+        )
+    if mark.snapshot_id is None or line.index(then) > line.index(mark.snapshot_id):
         raise _only_forward(mark)
     return then
 

@@ -25,22 +25,24 @@ class SourceRows:
         self._looked = SliceSet(cut)
         self._recent = SliceSet(cut)
         """Slices that are known to hold rows, of which nothing else is known yet."""
-        self._updates: dict[datetime, Updates] = {}
-        """By the moment since when."""
+        self._updates: dict[tuple[datetime, datetime], Updates] = {}
+        """By the moments since when, and after which rows are ahead of their time."""
         self._rows: tuple[SliceRows, ...] | None = None
+        self._until: datetime | None = None
+        """What of all rows was taken for ahead of its time."""
         self._is_narrow = False
 
     def updates(self, since: datetime | None, until: datetime) -> Updates:
         """What was updated since a moment. From then on a load asks for no more than it needs."""
         cut = self._wanted.cut
-        if since is None or self._rows is not None:
+        if since is None or (self._rows is not None and self._until == until):
             return updates_of(self._everything(until), cut, since)
-        if since not in self._updates:
+        if (since, until) not in self._updates:
             wanted = Wanted(time=self._wanted.time, cut=cut, since=since, until=until)
-            self._updates[since] = updates_of(self._look(wanted), cut, since)
-            self._recent |= self._updates[since].changed.slices
+            seen = self._updates[since, until] = updates_of(self._look(wanted), cut, since)
+            self._recent |= seen.changed.slices
             self._is_narrow = True
-        return self._updates[since]
+        return self._updates[since, until]
 
     def files(self, slices: SliceSet | None) -> list[TableFile]:
         """What these slices hold, or all of them, as if it were in files."""
@@ -72,8 +74,9 @@ class SourceRows:
         self._looked |= slices
 
     def _everything(self, until: datetime | None = None) -> tuple[SliceRows, ...]:
-        if self._rows is None:
+        if self._rows is None or until not in (None, self._until):
             self._rows = self._look(Wanted(time=self._wanted.time, cut=self._wanted.cut, until=until))
+            self._until = until
             self._keep(self._rows)
             self._is_narrow = False
         return self._rows

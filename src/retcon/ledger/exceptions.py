@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import Connection, Row, Select, and_, func, insert, select, update
 
 from retcon.core.exceptions import Decision, LateChange, LateEntry, late_document, late_from
-from retcon.core.runs import Consumed
+from retcon.core.runs import Consumed, Run
 from retcon.errors import Conflict
 from retcon.ledger import reading
 from retcon.ledger.schema import EXCEPTIONS, SLICES
@@ -78,17 +78,17 @@ def decide(
             )
 
 
-def restated(connection: Connection, run: str) -> None:
+def restated(connection: Connection, run: Run) -> None:
     """A publish brought in what was late of its slices; not where it had pinned its inputs before that came."""
     waiting = _C.decision.in_([Decision.OPEN, Decision.APPROVED])
-    late = [_entry(row) for row in connection.execute(select(EXCEPTIONS).where(waiting, _is_of(run)))]
-    made_of = _by_slice(reading.consumption(connection, run) if late else [])
-    before = {model: reading.consumption_before(connection, run, model) for model in {each.late.model for each in late}}
+    late = [_entry(row) for row in connection.execute(select(EXCEPTIONS).where(waiting, _is_of(run.id)))]
+    made_of = _by_slice(reading.consumption(connection, run.id) if late else [])
+    pinned = None if run.run_ts is None else datetime.fromisoformat(run.run_ts)
     for each in late:
         now = made_of.get((each.late.model, each.late.slice), {})
-        if _brings_in(each.late, now, before[each.late.model].get(each.late.slice, {})):
+        if _brings_in(each.late, now, is_newer=pinned is not None and pinned > each.last_seen):
             one = update(EXCEPTIONS).where(_C.entry == each.entry)
-            connection.execute(one.values(decision=Decision.RESTATED, run_id=run))
+            connection.execute(one.values(decision=Decision.RESTATED, run_id=run.id))
 
 
 def _by_slice(consumed: Iterable[Consumed]) -> dict[tuple[str, str], dict[str, Consumed]]:
@@ -98,12 +98,13 @@ def _by_slice(consumed: Iterable[Consumed]) -> dict[tuple[str, str], dict[str, C
     return found
 
 
-def _brings_in(late: LateChange, now: Mapping[str, Consumed], before: Mapping[str, Consumed]) -> bool:
-    """Is a slice made of something else now, by an input that changed late? Rows of some keys aren't all of it."""
-    contents = [
-        (now[name].content, before[name].content if name in before else "") for name in late.because_of if name in now
-    ]
-    return any(is_now != was and not is_now.startswith("keys:") for is_now, was in contents)
+def _brings_in(late: LateChange, now: Mapping[str, Consumed], *, is_newer: bool) -> bool:
+    """Is a slice made of what came late, by every input that it came by, or of what is newer? Rows of some keys aren't
+    all of it.
+    """
+    contents = [(now[name].content, late.contents.get(name)) for name in late.because_of if name in now]
+    is_whole = all(not is_now.startswith("keys:") for is_now, _ in contents)
+    return bool(contents) and is_whole and (is_newer or all(is_now == came for is_now, came in contents))
 
 
 def reopened(connection: Connection, run: str) -> None:

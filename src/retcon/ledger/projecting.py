@@ -93,7 +93,7 @@ def write_event(connection: Connection, run: Run, event: Event, *, at: datetime,
         _drop_proof(connection, run.id)
     _project(connection, run.id, event)
     if is_publish:
-        exceptions.restated(connection, run.id)
+        exceptions.restated(connection, after)
     if is_publish and run.plan.load is not None:
         watermarks.advance(connection, run.plan.load.advances, run, at=at, who=who)
         exceptions.record(connection, run.plan.load.late, at=at)

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Row, Select, func, insert, select
+from sqlalchemy import Connection, Row, Select, func, insert, or_, select
 
 from retcon.core.hooks import rollback_reason
 from retcon.core.runs import Run
-from retcon.core.watermarks import Advance, Mark, Watermark
-from retcon.ledger.schema import WATERMARKS
+from retcon.core.watermarks import NOTHING_LOADED, Advance, Mark, Watermark
+from retcon.ledger.schema import RUNS, WATERMARKS
 
 _C = WATERMARKS.c
 
@@ -42,16 +42,22 @@ def advance(connection: Connection, advances: Iterable[Advance], run: Run, *, at
 
 
 def put_back(connection: Connection, run: Run, *, at: datetime, who: str) -> None:
-    """Each watermark that a load moved as it was before."""
+    """Each watermark that a load moved as it was before: before loads that were undone, too. One that somebody has set
+    since stays unset, or becomes so: all is compared then.
+    """
     moved = connection.execute(select(WATERMARKS).where(_C.run_id == run.id).order_by(_C.entry)).all()
     for row in {(row.model, row.input): row for row in reversed(moved)}.values():
+        ours = select(WATERMARKS).where(_C.model == row.model, _C.input == row.input)
+        since = connection.execute(ours.where(_C.entry > row.entry).order_by(_C.entry)).all()
+        was_reset = any(each.run_id is None and each.why != NOTHING_LOADED for each in since)
+        if was_reset and not since[-1].is_set:
+            continue
+        undone = select(RUNS.c.id).where(RUNS.c.rolled_back.is_not(None))
+        stands = or_(_C.run_id.is_(None), _C.run_id.not_in(undone))
         earlier = connection.execute(
-            select(WATERMARKS)
-            .where(_C.model == row.model, _C.input == row.input, _C.entry < row.entry)
-            .order_by(_C.entry.desc())
-            .limit(1)
+            ours.where(_C.entry < row.entry, stands).order_by(_C.entry.desc()).limit(1)
         ).one_or_none()
-        is_set = earlier is not None and bool(earlier.is_set)
+        is_set = earlier is not None and bool(earlier.is_set) and not was_reset
         mark = mark_of(row if earlier is None else earlier)
         _put(connection, mark, run.id, at=at, who=who, why=rollback_reason(run.id), is_set=is_set)
 

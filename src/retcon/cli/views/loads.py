@@ -148,7 +148,7 @@ def _behind(standing: Standing, zone: Zone) -> str:
 
 
 def _nothing(due: Due) -> Text:
-    fine = sum(not each.set_back for each in due.found)
+    fine = sum(not each.is_left_alone for each in due.found)
     if not fine:
         return Text("nothing was loaded")
     models = counted(fine, "model")
@@ -193,5 +193,7 @@ def _told(found: Found) -> Iterator[str]:
         yield f"{found.model}: {slices(waiting)} waiting for {table_name}"
     for why in found.set_back.values():
         yield f"{found.model}: {why}"
+    for table_name in found.gone:
+        yield f"{found.model}: {table_name} isn't there"
     for table_name in found.unseen:
         yield f"{found.model}: changes of {table_name} can't be seen"
