@@ -194,9 +194,8 @@ def test_rows_that_stay_are_refused_where_their_columns_have_other_names_since(n
     old = (Column(name="d", type="date", id=1), Column(name="segment", type="string", id=2))
     new = (old[0], Column(name=now[1], type="string", id=2 if now[1] == "tier" else 3))
     then = SchemaVersion(snapshot_id=7, at=None, run=None, columns=old)
-    table = replace(
-        TABLE, columns=new, versions=(then, SchemaVersion(snapshot_id=None, at=None, run=None, columns=new))
-    )
+    since = SchemaVersion(snapshot_id=None, at=None, run=None, columns=new)
+    table = replace(TABLE, columns=new, versions=(then, since))
     require_carried_by_name(MODEL, table, is_keyed=False)
     with pytest.raises(Refused, match=told):
         require_carried_by_name(MODEL, table, is_keyed=True)
