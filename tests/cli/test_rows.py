@@ -192,6 +192,9 @@ def test_what_a_change_comes_from_is_shown_with_what_is_unknown(recorded: Record
     assert re.search(r"rows +100 +111 +\+11 +– +\+1 +0 +–", text)
     assert "2 rows come out otherwise" in text
     assert "can't be told" in text
+    endless = replace(known, new=Decimal("Infinity"), chance=Decimal("NaN"))
+    text = drawn(attributions_view(run, [replace(found, slices=(replace(slices[0], parts={"rows": endless}),))]))
+    assert re.search(r"rows +100 +Infinity +\+Infinity +\+10 +\+1 +NaN +NaN", text)
     told = attributions_result(run, [found])["models"][0]
     assert (told["totals"]["rows"]["change"], told["totals"]["rows"]["code"]) == ("22", None)
 

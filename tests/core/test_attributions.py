@@ -79,3 +79,16 @@ def test_the_same_seed_draws_the_same_slices() -> None:
     assert drawn(days, 3, "a") == drawn(reversed(days), 3, "a") == tuple(sorted(drawn(days, 3, "a")))
     assert len({drawn(days, 3, seed) for seed in "abcdef"}) > 1
     assert drawn(days[:2], 3, "a") == tuple(days[:2])
+
+
+def test_what_is_endless_has_parts_that_are_no_numbers() -> None:
+    endless = {ROWS: Decimal("Infinity")}
+    parts = Trials(old={ROWS: Decimal(1)}, new=endless, again=endless, old_code=endless, old_inputs=None).parts(ROWS)
+    assert (parts.change, parts.inputs) == (Decimal("Infinity"), Decimal("Infinity"))
+    assert all(each is not None and each.is_nan() for each in (parts.code, parts.chance, parts.rest))
+
+
+def test_parts_are_summed_up_to_the_last_digit() -> None:
+    one, other = (Parts(old=n, new=n, code=n, inputs=n, chance=n) for n in (Decimal(10**35), Decimal("0.01")))
+    both = one + other
+    assert {both.old, both.new, both.code, both.inputs, both.chance} == {Decimal(f"{10**35}.01")}

@@ -52,7 +52,9 @@ def measures(expectation: Expectation = EXPECTED, **values: str | None) -> Table
 
 def test_a_change_within_its_bounds_holds_per_slice_and_in_total() -> None:
     old = measures(d1="100", d2="200")
-    verdict = judge_expectation("expect", EXPECTED, Expected(staged=measures(d1="99", d2="201"), production=old), old)
+    verdict = judge_expectation(
+        "expect", EXPECTED, Expected(staged=measures(d1="99", d2="201"), production=old), Expected(production=old)
+    )
     assert verdict.passed
     assert (verdict.kind, verdict.gate, verdict.model) == ("expect", "expect", MART)
     assert verdict.may_be_overridden
@@ -66,7 +68,7 @@ def test_a_slice_beyond_them_and_rows_that_should_have_stayed_are_both_told() ->
     expected = Expected(
         staged=measures(d1="95", d2="206", d3="7"), production=old, unlike={day(1): (5, 5), day(2): (5, 6)}
     )
-    verdict = judge_expectation("expect-2", EXPECTED, expected, old)
+    verdict = judge_expectation("expect-2", EXPECTED, expected, Expected(production=old))
     assert not verdict.passed
     assert [(finding.slice, finding.text) for finding in verdict.findings] == [
         ("2026-01-01", "sum(usd) where currency <> 'USD' -5.00%, -3.00% to +1.00% expected"),
@@ -82,7 +84,9 @@ def test_the_total_is_judged_by_itself() -> None:
     expectation = replace(EXPECTED, low=Decimal("0.01"), high=None, unchanged=None)
     old = measures(expectation, d1="100", d2="100")
     staged = measures(expectation, d1="102", d2="100.5")
-    verdict = judge_expectation("expect", expectation, Expected(staged=staged, production=old), old)
+    verdict = judge_expectation(
+        "expect", expectation, Expected(staged=staged, production=old), Expected(production=old)
+    )
     # +1.25% in total is enough, +0.5% on one day isn't.
     assert [finding.slice for finding in verdict.findings] == ["2026-01-02"]
     assert "at least +1.00% expected" in verdict.findings[0].text
@@ -92,10 +96,29 @@ def test_a_slice_that_production_doesnt_have_cant_be_unchanged() -> None:
     expectation = replace(EXPECTED, metric=None, where=None, low=None, high=None)
     production = TableMeasures(slices={day(1): SliceMeasure(rows=5, checksum="")})
     expected = Expected(unlike={day(2): (0, 5)})
-    assert judge_expectation("expect", expectation, expected, production).passed
+    assert judge_expectation("expect", expectation, expected, Expected(production=production)).passed
     # But one that it has, without such rows, is another thing.
     known = TableMeasures(slices={day(2): SliceMeasure(rows=1, checksum="")})
-    assert not judge_expectation("expect", expectation, expected, known).passed
+    assert not judge_expectation("expect", expectation, expected, Expected(production=known)).passed
+
+
+@pytest.mark.parametrize("side", ["staged", "production"])
+def test_where_no_row_meets_the_condition_it_holds_only_if_nothing_had_to_move(side: str) -> None:
+    whole = Expected(**{side: TableMeasures(slices={day(1): SliceMeasure(rows=5, checksum="")})})
+    lax = judge_expectation("expect", EXPECTED, Expected(), whole)
+    assert (lax.passed, lax.summary) == (
+        True, "no row meets currency <> 'USD'; unchanged where currency = 'USD'",
+    )  # fmt: skip
+    strict = replace(EXPECTED, low=Decimal("0.001"), unchanged=None)
+    verdict = judge_expectation("expect", strict, Expected(), whole)
+    assert [(finding.slice, finding.text) for finding in verdict.findings] == [
+        (None, "no row meets currency <> 'USD', before or after; expected: "
+               "sum(usd) +0.10% to +1.00% where currency <> 'USD'"),
+    ]  # fmt: skip
+    assert not judge_expectation("expect", replace(strict, low=None, high=Decimal("-0.1")), Expected(), whole).passed
+    assert judge_expectation("expect", strict, Expected(), Expected()).passed, "there are no rows at all"
+    rows = Expected(**{side: measures(strict, d1=None)})
+    assert judge_expectation("expect", strict, rows, whole).passed, "rows without an old value are new"
 
 
 def test_where_nothing_was_computed_it_holds_only_if_nothing_had_to_move() -> None:

@@ -233,6 +233,15 @@ def test_a_value_that_is_no_number_any_more_is_within_no_bounds(
     assert places(verdict) == [None, label(0)]
 
 
+def test_slices_that_are_endless_both_ways_have_no_sum_that_is_within_bounds() -> None:
+    endless = (Decimal("Infinity"), Decimal("-Infinity"))
+    verdict = verdict_of(drift("-0.2", "0.2"), metric(*endless), metric(Decimal(1), Decimal(1)))
+    assert places(verdict) == [None, label(0), label(1)]
+    assert (
+        verdict_of(drift("-0.2", "0.2"), metric(*endless), metric(*endless)).summary == "sum(revenue) new, 2 slices new"
+    )
+
+
 @pytest.mark.parametrize(
     ("bounds", "said"),
     [(("-0.2", "0.2"), "at most ±20.0% expected"), (("-0.05", "0.5"), "-5.00% to +50.0% expected"),

@@ -94,6 +94,17 @@ def test_a_total_is_told_where_there_is_one(gate: Reconcile, pairs: int, summary
     assert verdict_of(gate, *[((1, Decimal(2)), (1, Decimal(2)))] * pairs).summary == summary
 
 
+def test_totals_are_told_to_the_last_digit_and_where_there_is_none() -> None:
+    large, endless = Decimal(10**35), Decimal("Infinity")
+    pairs = [((1, large), (1, large)), ((1, Decimal("0.01")), (1, Decimal("0.02")))]
+    assert verdict_of(replace(GATE, tolerance=Tolerance(absolute=Decimal(1))), *pairs).summary == (
+        f"sum(net) of raw.o {10**35:,}.01, sum(net) {10**35:,}.02: difference 0.01 (+0.00%)"
+    )
+    verdict = verdict_of(GATE, ((1, endless), (1, endless)), ((1, -endless), (1, -endless)))
+    assert verdict.summary == "sum(net) of raw.o NaN, sum(net) NaN: no number to compare"
+    assert len(verdict.findings) == 2
+
+
 def test_a_metric_of_the_mart_alone_is_no_metric_of_production() -> None:
     drift = Drift(name="drift", metric=SUM, low=None, high=Decimal(1))
     other = replace(GATE, name="other", mart=AVERAGE)

@@ -20,6 +20,7 @@ from retcon.core.troubles import (
     Unrecorded,
     behind,
     fits,
+    left_alone,
     lost_files,
     lost_plan,
     slices_of,
@@ -169,3 +170,21 @@ def test_times_are_told_in_utc() -> None:
     trouble = undriven(late, None)
     assert trouble is not None
     assert "2026-01-02 03:04 UTC" in trouble.what
+
+
+def test_what_a_lost_publish_left_alone_is_told_by_its_marks() -> None:
+    proven = run(RunState.PROVEN, models=(FCT, OTHER))
+    found_changed = replace(proven.plan, request=replace(proven.plan.request, changed=True))
+    load = replace(proven, plan=found_changed)
+    marked, unmarked = table(mark(slices="2025-10-26")), table(name=OTHER)
+    tables = {FCT: marked, OTHER: unmarked}
+    rest = ("2025-10-25", "2025-10-27", "2025-10-28")
+    planned = load.plan.model(OTHER)
+    assert planned is not None
+    assert left_alone(found(marked, of=load), tables) == {FCT: rest, OTHER: planned.slices.labels}
+    assert left_alone(found(marked, of=proven), tables) == {}, "what was asked for is published whatever comes out"
+    assert left_alone(found(marked), tables) == {}, "the plan is made of what is marked"
+    expired = {**tables, OTHER: table(name=OTHER, is_whole=False)}
+    assert left_alone(found(marked, of=load), expired) == {FCT: rest}, "it may have had a mark"
+    unclear = table(mark(slices="b3"))
+    assert left_alone(found(unclear, of=load), {FCT: unclear}) == {}

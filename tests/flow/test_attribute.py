@@ -37,13 +37,17 @@ class Trying(Spark):
 
     def __init__(self, workshop: Workshop) -> None:
         super().__init__(workshop)
-        self.since = workshop.lake.current("raw.s")
+        self.since = self.held()
         self.by_chance = 0
         self.gone: set[int | None] = set()
         self.outcomes: list[tuple[str, int | None]] = []
 
+    def held(self, snapshot: int | None = None) -> int | None:
+        """What the source holds, now or at a snapshot."""
+        return snapshot or self._workshop.lake.current("raw.s")
+
     def measure(self, request: MeasureRequest) -> tuple[TableMeasures, TableMeasures]:
-        is_new = self._workshop.lake.current("raw.s") != self.since
+        is_new = self.held() != self.since
         return measures(request, 100 + 10 * ("+ 1" in request.model.query.text) + is_new), measures(request, 100)
 
     def outcome(self, job: Job, metrics: tuple[Metric, ...]) -> Mapping[Slice, SliceMeasure]:  # noqa: ARG002
@@ -53,11 +57,18 @@ class Trying(Spark):
             raise Refused(f"snapshot {snapshot} of raw.s is gone")
         is_new = "+ 1" in job.model.query.text
         self.outcomes.append(("new" if is_new else "old", snapshot))
-        number = 100 + 10 * is_new + (snapshot != self.since) - self.by_chance
+        number = 100 + 10 * is_new + (self.held(snapshot) != self.since) - self.by_chance
         return {at: measure_of(at, number) for at in job.slices}
 
     def differing(self, job: Job, request: MeasureRequest) -> Mapping[Slice, int]:  # noqa: ARG002
         return dict.fromkeys(job.slices, 7)
+
+
+class TryingFiles(Trying):
+    """The same of files: however they are asked for, they are read as they are."""
+
+    def held(self, snapshot: int | None = None) -> int | None:  # noqa: ARG002 - they have none
+        return sum(1 for path in (self._workshop.root / "data").rglob("*.csv"))
 
 
 def measures(request: MeasureRequest, number: int) -> TableMeasures:
@@ -97,6 +108,21 @@ def tried(workshop: Workshop, plan: Plan, spark: Trying, slices: int = 1, **part
 def moved(slice: AttributedSlice) -> tuple[Decimal | None, ...]:
     parts = slice.parts[N]
     return parts.change, parts.code, parts.inputs, parts.chance, parts.rest
+
+
+def with_files(workshop: Workshop, settings: str) -> Trying:
+    """The model reads files instead."""
+    workshop.settings(settings)
+    workshop.model("mart.a", sql=OLD, keys=GATES)
+    for day in range(1, 21):
+        put(workshop, day, "part")
+    return TryingFiles(workshop)
+
+
+def put(workshop: Workshop, day: int, name: str) -> None:
+    file = workshop.root / "data" / f"d=2026-01-{day:02}" / f"{name}.csv"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("v\n1\n")
 
 
 def restated(workshop: Workshop, *, code: bool = True, inputs: bool = True) -> tuple[Plan, Trying, str]:
@@ -176,6 +202,46 @@ def test_of_a_slice_that_retcon_never_published_only_chance_is_told(workshop: Wo
     (slice,) = tried(workshop, plan, spark).slices
     assert (slice.before, moved(slice)) == (None, (10, None, None, 0, None))
     assert all("retcon hasn't published it before" in note for note in slice.notes)
+
+
+FILES = "sources: {raw.s: {format: csv, path: data, columns: {d: date, v: int}}}"
+UNSEEN = "sources: {raw.s: {format: jdbc, options: {url: 'jdbc:x', dbtable: t}}}"
+NO_PAST = "new code on old inputs: raw.s isn't an Iceberg table: what it held before can't be read"
+
+
+@pytest.mark.parametrize("settings", [FILES, UNSEEN])
+def test_what_a_source_that_isnt_iceberg_held_before_isnt_taken_for_what_it_holds(
+    tmp_path: Path, settings: str
+) -> None:
+    workshop = Workshop(tmp_path)
+    workshop.publish_by_hand("mart.a", "2026-01-01..2026-01-20")
+    spark = with_files(workshop, settings)
+    first = planned(workshop)
+    go(workshop, first, spark)
+    workshop.model("mart.a", sql=NEW, keys=GATES)
+    for day in range(1, 21):
+        put(workshop, day, "more")
+    plan = planned(workshop)
+    go(workshop, plan, spark, until=Until.PROVEN)
+    for _ in range(2):
+        (slice,) = tried(workshop, plan, spark).slices
+        assert (slice.before, slice.notes) == (first.id, (NO_PAST,))
+        assert moved(slice) == (11, 10, 1, 0, 0), "what old code on new inputs leaves is put down to code"
+        go(workshop, plan, spark)
+
+
+def test_files_that_are_as_they_were_are_told_by_the_record(tmp_path: Path) -> None:
+    workshop = Workshop(tmp_path)
+    workshop.publish_by_hand("mart.a", "2026-01-01..2026-01-20")
+    spark = with_files(workshop, FILES)
+    go(workshop, planned(workshop), spark)
+    workshop.model("mart.a", sql=NEW, keys=GATES)
+    plan = planned(workshop)
+    go(workshop, plan, spark, until=Until.PROVEN)
+    assert tried(workshop, plan, spark).slices[0].notes == (NO_PAST,), "what it consumed isn't on record before"
+    go(workshop, plan, spark)
+    (slice,) = tried(workshop, plan, spark).slices
+    assert (moved(slice), slice.notes) == ((10, 10, 0, 0, 0), ("its inputs are as they were",))
 
 
 def test_a_metric_that_no_gate_has_any_more_isnt_taken_for_nothing(workshop: Workshop) -> None:

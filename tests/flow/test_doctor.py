@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from contextlib import closing
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -239,6 +240,51 @@ def test_a_ledger_restored_from_before_a_publish_refuses_until_it_is_repaired(wo
     undone = roll_back(rebuilt, "wrong after all", context_of(workshop, Swaps(workshop)))
     assert undone.run.state is RunState.ROLLED_BACK
     assert examine(workshop, repair=True).repaired == ()
+
+
+@pytest.mark.parametrize("has_opened", [True, False])
+def test_what_a_lost_publish_left_alone_is_no_part_of_it(workshop: Workshop, has_opened: bool) -> None:
+    workshop.publish_by_hand("mart.b", "")
+    workshop.lake.append("mart.b", *DAYS)
+    asked = workshop.plan("mart.a", "mart.b", start="2026-01-03", end="2026-01-05")
+    # As `plan --changed` has it: what comes out as it was isn't published.
+    plan = replace(asked, request=replace(asked.request, changed=True))
+    if has_opened:
+        proven(workshop, plan)
+    else:
+        w = workshop.workspace
+        open_run(plan, w.project, workshop.ledger, w.tables, w.clock, "ada")
+    snapshot = on_main(workshop, plan.id, slices="2026-01-04")
+
+    assert len(examine(workshop, repair=True).repaired) == 1
+    assert troubles(workshop) == []
+    rebuilt = known(workshop, plan.id)
+    assert {name: (each.published_snapshot, each.same) for name, each in rebuilt.tables.items()} == {
+        "mart.a": (snapshot, ("2026-01-03", "2026-01-05")),
+        "mart.b": (None, ("2026-01-03", "2026-01-04", "2026-01-05")),
+    }
+    statuses = workshop.workspace.teller.status(("mart.a", "mart.b"))
+    assert [status.unknown.text for status in statuses] == ["2026-01-04", ""]
+    undone = roll_back(rebuilt, "wrong after all", context_of(workshop, Swaps(workshop)))
+    assert [way.table for way in undone.ways] == ["mart.a"]
+    assert workshop.ledger.held_slices("mart.a") == {"2026-01-04"}
+
+
+def test_a_table_that_may_have_had_a_publish_before_its_history_expired_isnt_rolled_back(workshop: Workshop) -> None:
+    workshop.publish_by_hand("mart.b", "")
+    first = workshop.lake.append("mart.b", *DAYS)
+    asked = workshop.plan("mart.a", "mart.b", start="2026-01-03", end="2026-01-05")
+    plan = replace(asked, request=replace(asked.request, changed=True))
+    w = workshop.workspace
+    open_run(plan, w.project, workshop.ledger, w.tables, w.clock, "ada")
+    on_main(workshop, plan.id)
+    workshop.lake.append("mart.b", "2026-01-19")
+    workshop.lake.table("mart.b").maintenance.expire_snapshots().by_id(first).commit()
+
+    assert len(examine(workshop, repair=True).repaired) == 1
+    assert troubles(workshop) == []
+    with pytest.raises(Refused, match=rf"which snapshot of mart\.b run {plan.id} published isn't known any more"):
+        roll_back(known(workshop, plan.id), "wrong after all", context_of(workshop, Swaps(workshop)))
 
 
 @pytest.mark.parametrize("has_file", [False, True])

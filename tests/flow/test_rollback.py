@@ -19,6 +19,7 @@ from retcon.flow.ports import Progress
 from retcon.flow.publish import publish
 from retcon.flow.rollback import Undone, roll_back
 from tests.flow.test_publish import Exchanges, Swaps, context_of, kinds, location, proven, proven_beside, published
+from tests.flow.test_rebase import Spark, go
 from tests.flow.workshops import Workshop
 
 
@@ -253,3 +254,35 @@ def test_without_the_version_from_before_there_is_no_way_back(workshop: Workshop
     expire(workshop, before)
     with pytest.raises(Refused, match=r"mart\.a: the version from before has expired"):
         undo(workshop, run)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "stale"),
+    [
+        ("mart.a: {time: d}", "2026-01-04..2026-01-05"),
+        ("mart.a: {time: d, lookback: 2}", "2026-01-04..2026-01-07"),
+        ("mart.a: {}", "2026-01-04..2026-01-10"),
+    ],
+)
+def test_stale_is_what_read_some_of_the_slices_that_are_undone(workshop: Workshop, inputs: str, stale: str) -> None:
+    workshop.publish_by_hand("mart.b", "2026-01-01..2026-01-20")
+    workshop.model("mart.b", inputs, "SELECT d, n FROM mart.a")
+    first, later = (
+        go(workshop, workshop.plan(name, start=start, end=end, downstream=False), Spark(workshop))
+        for name, start, end in (("mart.a", "2026-01-03", "2026-01-05"), ("mart.b", "2026-01-04", "2026-01-10"))
+    )
+    assert undo(workshop, first).stale == (("mart.b", stale, later.id),)
+
+
+def test_where_the_reader_is_another_now_all_its_slices_count_if_its_plan_read_any_that_is_undone(
+    workshop: Workshop,
+) -> None:
+    workshop.publish_by_hand("mart.b", "2026-01-01..2026-01-20")
+    spans = (("mart.a", "2026-01-03", "2026-01-05"), ("mart.b", "2026-01-04", "2026-01-10"),
+             ("mart.b", "2026-01-12", "2026-01-14"))  # fmt: skip
+    first, near, _ = (
+        go(workshop, workshop.plan(name, start=start, end=end, downstream=False), Spark(workshop))
+        for name, start, end in spans
+    )
+    workshop.model("mart.b", "mart.a: {time: d}", "SELECT d, n + 1 AS n FROM mart.a")
+    assert undo(workshop, first).stale == (("mart.b", "2026-01-04..2026-01-10", near.id),)

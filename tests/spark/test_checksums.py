@@ -130,16 +130,67 @@ def test_checksums_take_for_the_same(spark: SparkSession, left: list[Any], right
     ],
 )
 def test_what_is_nested_is_told_apart_to_its_last_digit(spark: SparkSession, kind: str, left: Any, right: Any) -> None:
-    def hashed(value: Any) -> int:
-        frame = spark.sql(
-            f"SELECT inline(from_json(:rows, 'ARRAY<STRUCT<v: {kind}>>'))", args={"rows": json.dumps([{"v": value}])}
-        )
-        [[number, is_null]] = frame.select(F.expr(row_hash(frame.schema.fields)), F.col("v").isNull()).collect()
-        assert not is_null
+    assert hashed(spark, kind, left) != hashed(spark, kind, right)
+    assert hashed(spark, kind, left) == hashed(spark, kind, json.loads(json.dumps(left)))
+
+
+def hashed(spark: SparkSession, kind: str, value: Any) -> int:
+    """The hash of a row with this value, which isn't NULL."""
+    frame = spark.sql(
+        f"SELECT inline(from_json(:rows, 'ARRAY<STRUCT<v: {kind}>>'))", args={"rows": json.dumps([{"v": value}])}
+    )
+    [[number, is_null]] = frame.select(F.expr(row_hash(frame.schema.fields)), F.col("v").isNull()).collect()
+    assert not is_null
+    return int(number)
+
+
+@pytest.mark.parametrize(
+    ("kind", "left", "right"),
+    [
+        ("STRUCT<x: DOUBLE, y: STRING>", {"x": 0.1 + 0.2, "y": "a"}, {"x": 0.3, "y": "a"}),
+        ("STRUCT<x: DOUBLE>", {"x": 0.0}, {"x": -0.0}),
+        ("ARRAY<DOUBLE>", [0.1 + 0.2, None], [0.3, None]),
+        ("MAP<STRING, DOUBLE>", {"a": 0.1 + 0.2, "b": 1.0}, {"b": 1.0, "a": 0.3}),
+        ("STRUCT<m: MAP<STRING, INT>>", {"m": {"a": 1, "b": 2}}, {"m": {"b": 2, "a": 1}}),
+        ("MAP<STRING, MAP<STRING, INT>>", {"z": {"a": 1, "b": 2}}, {"z": {"b": 2, "a": 1}}),
+        (
+            "ARRAY<STRUCT<m: MAP<STRING, ARRAY<STRUCT<`p q`: DOUBLE>>>>>",
+            [None, {"m": {"a": [{"p q": 0.1 + 0.2}, None], "b": None}}, {"m": None}],
+            [None, {"m": {"b": None, "a": [{"p q": 0.3}, None]}}, {"m": None}],
+        ),
+    ],
+)
+def test_floating_point_values_and_maps_inside_others_are_taken_for_the_same_as_outside(
+    spark: SparkSession, kind: str, left: Any, right: Any
+) -> None:
+    assert hashed(spark, kind, left) == hashed(spark, kind, right)
+
+
+@pytest.mark.parametrize(
+    ("kind", "left", "right"),
+    [
+        ("STRUCT<x: DOUBLE>", {"x": 1.0}, {"x": 1.0000001}),
+        ("STRUCT<x: DOUBLE>", {"x": 0.0}, {"x": None}),
+        ("STRUCT<s: STRUCT<x: DOUBLE>>", {"s": None}, {"s": {"x": None}}),
+        ("ARRAY<DOUBLE>", [1.0, 2.0], [2.0, 1.0]),
+        ("ARRAY<DOUBLE>", [], [None]),
+        ("MAP<STRING, DOUBLE>", {"a": 1.0, "b": 2.0}, {"a": 2.0, "b": 1.0}),
+        ("STRUCT<m: MAP<STRING, INT>>", {"m": {}}, {"m": None}),
+        ("STRUCT<x: DOUBLE, y: STRING>", {"x": 1.0, "y": "a"}, {"x": 1.0, "y": "b"}),
+    ],
+)
+def test_all_else_inside_others_is_told_apart(spark: SparkSession, kind: str, left: Any, right: Any) -> None:
+    assert hashed(spark, kind, left) != hashed(spark, kind, right)
+
+
+def test_a_field_of_a_struct_isnt_taken_for_a_column_of_a_table_by_the_structs_name(spark: SparkSession) -> None:
+    def of(x: str) -> int:
+        frame = spark.sql(f"SELECT double(1) AS x, named_struct('x', double({x})) AS st").alias("st")
+        [field] = [each for each in frame.schema.fields if each.name == "st"]
+        [[number]] = frame.select(F.expr(row_hash([field]))).collect()
         return int(number)
 
-    assert hashed(left) != hashed(right)
-    assert hashed(left) == hashed(json.loads(json.dumps(left)))
+    assert of("1") != of("2")
 
 
 def test_maps_whose_values_have_no_order_are_the_same_whatever_the_order_of_their_keys(spark: SparkSession) -> None:

@@ -78,6 +78,19 @@ def test_a_correction_is_held_to_what_its_plan_says(shop: Shop) -> None:
     assert recorded.holds
 
 
+def test_a_condition_that_no_row_meets_is_no_evidence_of_a_change(shop: Shop) -> None:
+    shop.open_for_business()
+    shop.edit(ORDERS, "o.amount * r.rate", "o.amount * r.rate * if(o.currency = 'EUR', 1.02, 1)")
+    mistyped = {"metric": "sum(amount_usd)", "where": "currency = 'EURO'"}
+    plan = expecting(shop, [{**mistyped, "change": {"from": "1%"}}, {**mistyped, "change": {"from": "-1%"}}])
+    with pytest.raises(GatesFailed, match=r"1 gate failed: mart\.orders_usd:expect"):
+        shop.apply(plan)
+    found = verdicts(shop, plan)
+    [finding] = found["expect"].findings
+    assert finding.text.startswith("no row meets currency = 'EURO', before or after")
+    assert (found["expect-2"].passed, found["expect-2"].summary) == (True, "no row meets currency = 'EURO'")
+
+
 def test_what_is_expected_holds_with_new_columns_and_on_first_slices(shop: Shop) -> None:
     shop.open_doors()
     shop.backfill(ORDERS, start="2026-01-02", end="2026-01-03")

@@ -128,3 +128,23 @@ def test_only_another_order_of_summing_is_no_difference(shop: Shop) -> None:
     # Rows too many on either side, and slices that one side doesn't have.
     twice = frame("1, 'a', '1'", "1, 'a', '1'", "1, 'a', '1'", "2, 'a', '1'")
     assert apart(twice, frame("1, 'a', '1'", "3, 'c', '1'")) == {1: 2, 2: 1, 3: 1}
+
+
+def test_inside_structs_arrays_and_maps_another_order_of_summing_is_no_difference_either(shop: Shop) -> None:
+    def frame(*rows: str) -> DataFrame:
+        listed = ", ".join(f"({row})" for row in rows)
+        return shop.workspace.spark.sql(
+            "SELECT d, named_struct('x', double(x), 'k', k) AS st, array(double(x), double(y)) AS arr, "
+            f"map(k, double(x)) AS m FROM VALUES {listed} AS t(d, x, y, k)"
+        )
+
+    def apart(one: DataFrame, other: DataFrame) -> dict[int, int]:
+        return differing_rows(one, other, one.schema.fields, lambda rows: rows["d"])
+
+    sums = frame("1, '0.6000000000000001', '1', 'a'", "2, 'NaN', '1', 'a'", "3, 'inf', NULL, 'a'", "4, '1', '2', 'a'")
+    same = frame("1, '0.6', '1', 'a'", "2, 'NaN', '1', 'a'", "3, 'inf', NULL, 'a'", "4, '1', '2', 'a'")
+    assert apart(sums, same) == {}
+    other = frame("1, '0.61', '1', 'a'", "2, '0', '1', 'a'", "3, '-inf', NULL, 'a'", "4, '1', '2', 'b'")
+    assert apart(sums, other) == dict.fromkeys(range(1, 5), 1)
+    swapped = frame("1, '0.6', '1', 'a'", "2, 'NaN', '1', 'a'", "3, 'inf', '0', 'a'", "4, '2', '1', 'a'")
+    assert apart(sums.select("d", "arr"), swapped.select("d", "arr")) == {3: 1, 4: 1}, "places count, NULL isn't 0"

@@ -179,7 +179,9 @@ def test_sums_of_doubles_pass_parity_whatever_their_order(shop: Shop) -> None:
     shop.write(
         "mart.floats",
         "/* retcon\nslices: {by: order_date, every: day}\ninputs: {raw.orders: {time: order_date}}\n*/\n"
-        "SELECT order_date, currency, sum(CAST(amount AS DOUBLE) / 3 + 1e9) AS s, avg(CAST(amount AS DOUBLE)) AS a "
+        "SELECT order_date, currency, sum(CAST(amount AS DOUBLE) / 3 + 1e9) AS s, avg(CAST(amount AS DOUBLE)) AS a, "
+        "named_struct('s', sum(CAST(amount AS DOUBLE) / 3 + 1e9)) AS st, "
+        "array(map('s', sum(CAST(amount AS DOUBLE) / 3 + 1e9))) AS arr "
         "FROM raw.orders GROUP BY order_date, currency",
     )
     for _ in range(2):

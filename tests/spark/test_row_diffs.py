@@ -239,6 +239,15 @@ def test_a_tolerance_of_nothing_takes_every_bit_for_a_change_and_a_sample_is_the
     assert [row["k"] for row in listed] == sorted(row["k"] for row in listed)
 
 
+def test_doubles_inside_others_count_to_the_last_bit_only_where_no_tolerance_is_asked_for(spark: SparkSession) -> None:
+    def frame(x: str) -> DataFrame:
+        return spark.sql(f"SELECT DATE '2026-01-01' AS d, 1 AS k, named_struct('x', {x}) AS st")
+
+    frames, asked = Frames(frame("0.1D + 0.2D"), frame("0.3D")), request_of(("d", "k"), days=1)
+    assert RowDiffs(frames).row_diff(asked).total == RowCounts()
+    assert RowDiffs(frames).row_diff(replace(asked, tolerance=0.0)).total == RowCounts(changed=1)
+
+
 def test_columns_that_came_went_or_have_another_type_are_compared_as_far_as_they_can_be(
     spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 
+from retcon.core.sums import difference, sum_of
+
 ROWS = "rows"
 """The measure that every slice has, beside its metrics."""
 
@@ -26,19 +28,19 @@ class Parts:
 
     @property
     def change(self) -> Decimal:
-        return self.new - self.old
+        return difference(self.new, self.old)
 
     @property
     def rest(self) -> Decimal | None:
         """What neither does alone: both together, or rows that others wrote to the table."""
         if self.code is None or self.inputs is None or self.chance is None:
             return None
-        return self.change - self.code - self.inputs - self.chance
+        return difference(self.change, sum_of((self.code, self.inputs, self.chance)))
 
     def __add__(self, other: Parts) -> Parts:
         return Parts(
-            old=self.old + other.old,
-            new=self.new + other.new,
+            old=sum_of((self.old, other.old)),
+            new=sum_of((self.new, other.new)),
             code=_sum(self.code, other.code),
             inputs=_sum(self.inputs, other.inputs),
             chance=_sum(self.chance, other.chance),
@@ -70,8 +72,8 @@ class Trials:
         """
         old, new = _of(self.old, measure), _of(self.new, measure)
         again = None if self.again is None else _of(self.again, measure)
-        by_inputs = None if self.old_code is None else _of(self.old_code, measure) - old
-        by_code = None if self.old_inputs is None else _of(self.old_inputs, measure) - old
+        by_inputs = None if self.old_code is None else difference(_of(self.old_code, measure), old)
+        by_code = None if self.old_inputs is None else difference(_of(self.old_inputs, measure), old)
         if self.same_code and self.same_inputs:
             by_code = by_inputs = Decimal(0)
         elif self.same_code:
@@ -79,10 +81,11 @@ class Trials:
         elif self.same_inputs:
             by_inputs = Decimal(0)
         elif again is not None and by_inputs is not None and by_code is None:
-            by_code = again - old - by_inputs
+            by_code = difference(difference(again, old), by_inputs)
         elif again is not None and by_code is not None and by_inputs is None:
-            by_inputs = again - old - by_code
-        return Parts(old=old, new=new, code=by_code, inputs=by_inputs, chance=None if again is None else new - again)
+            by_inputs = difference(difference(again, old), by_code)
+        by_chance = None if again is None else difference(new, again)
+        return Parts(old=old, new=new, code=by_code, inputs=by_inputs, chance=by_chance)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,4 +137,4 @@ def _of(numbers: Numbers, measure: str) -> Decimal:
 
 
 def _sum(one: Decimal | None, other: Decimal | None) -> Decimal | None:
-    return None if one is None or other is None else one + other
+    return None if one is None or other is None else sum_of((one, other))

@@ -110,8 +110,7 @@ def to_restage(shares: Sequence[Share]) -> dict[str, SliceSet]:
         anew = share.hit | by_inputs(share)
         for i in share.model.inputs:
             if i.table in found and not i.at_slice_end:
-                above = _as_read(i, share.planned, found[i.table], upstream[i.table])
-                anew |= _readers(i, share.planned, above)
+                anew |= readers_in(i, share.planned, found[i.table], upstream[i.table])
         if anew and share.model.reads_itself:
             anew = SliceSet(anew.grain, tuple(o for o in share.planned.slices.ordinals if o >= anew.ordinals[0]))
         if anew and share.model.needs_contiguous_waves:
@@ -119,6 +118,11 @@ def to_restage(shares: Sequence[Share]) -> dict[str, SliceSet]:
         if anew:
             found[share.planned.name] = anew
     return found
+
+
+def readers_in(i: Input, planned: PlannedModel, slices: SliceSet, upstream: Model) -> SliceSet:
+    """The planned slices of a model that read something of these slices of another."""
+    return _readers(i, planned, _as_read(i, planned, slices, upstream))
 
 
 def by_inputs(share: Share) -> SliceSet:

@@ -86,10 +86,12 @@ def slice_metrics(expectations: Iterable[Expectation], model: str) -> tuple[Metr
     return tuple(dict.fromkeys(each.metric for each in own if each.metric is not None))
 
 
-def judge_expectation(name: str, expectation: Expectation, expected: Expected, production: TableMeasures) -> Verdict:
-    """The verdict; `production` tells which slices it has rows in: there is nothing to compare the others with."""
+def judge_expectation(name: str, expectation: Expectation, expected: Expected, whole: Expected) -> Verdict:
+    """The verdict; `whole` is of whole slices: where production has no rows, there is nothing to compare."""
     verdict = Verdict(model=expectation.model, gate=name, kind=EXPECT, summary="")
-    if expectation.metric is not None:
+    if _meets_no_row(expectation, expected) and (whole.staged.rows or whole.production.rows):
+        verdict = _without_rows(verdict, expectation)
+    elif expectation.metric is not None:
         metric = replace(expectation.metric, expression=expectation.measure)
         gate = Drift(name=name, metric=metric, low=expectation.low, high=expectation.high, kind=EXPECT)
         evidence = Evidence(
@@ -98,7 +100,7 @@ def judge_expectation(name: str, expectation: Expectation, expected: Expected, p
         verdict = judge(gate, evidence)
     if expectation.unchanged is None:
         return verdict
-    known = {slice for slice, measure in production.slices.items() if measure.rows}
+    known = {slice for slice, measure in whole.production.slices.items() if measure.rows}
     moved = [(slice, *counts) for slice, counts in sorted(expected.unlike.items()) if slice in known]
     findings = tuple(Finding(slice=slice.label, text=_moved_text(expectation, *counts)) for slice, *counts in moved)
     told = f"{len(moved):,} {'slice' if len(moved) == 1 else 'slices'} changed" if moved else "unchanged"
@@ -108,6 +110,19 @@ def judge_expectation(name: str, expectation: Expectation, expected: Expected, p
         summary=f"{verdict.summary}; {summary}" if verdict.summary else summary,
         findings=(*verdict.findings, *findings),
     )
+
+
+def _meets_no_row(expectation: Expectation, expected: Expected) -> bool:
+    """Is there none that the metric is taken over, neither staged nor in production?"""
+    is_about_some = expectation.metric is not None and expectation.where is not None
+    return is_about_some and not (expected.staged.rows or expected.production.rows)
+
+
+def _without_rows(verdict: Verdict, expectation: Expectation) -> Verdict:
+    """Nothing moved, since there is nothing: mostly the condition isn't what was meant."""
+    summary = f"no row meets {expectation.where}"
+    finding = Finding(slice=None, text=f"{summary}, before or after; expected: {expectation.text}")
+    return replace(verdict, summary=summary, findings=() if expectation.lets_nothing_move else (finding,))
 
 
 def judge_untouched(name: str, expectation: Expectation) -> Verdict:

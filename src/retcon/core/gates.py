@@ -17,6 +17,7 @@ from retcon.core.reconciling import Reconcile, SourceMeasures, judge_reconcile
 from retcon.core.row_histories import RowHistory, usual_rows
 from retcon.core.slices import Slice
 from retcon.core.suites import GreatExpectations, Unmet, judge_expectations
+from retcon.core.sums import sum_of
 from retcon.core.table_gates import Counted, ForeignKey, NoRows, judge_foreign_key, judge_no_rows
 from retcon.core.value_gates import Accepted, NullRate, judge_accepted, judge_null_rate
 
@@ -350,7 +351,7 @@ def _total_change(metric: Metric, evidence: Evidence) -> Decimal | None:
     old = {s: v for s, measure in evidence.production.slices.items() if (v := measure.metrics.get(name)) is not None}
     if metric.is_additive:
         new = {s: v for s in old if s in evidence.staged.slices and (v := evidence.staged.slices[s].metrics.get(name))}
-        return relative_change(sum(old.values(), Decimal(0)), sum(new.values(), Decimal(0))) if old else None
+        return relative_change(sum_of(old.values()), sum_of(new.values())) if old else None
     if set(old) != set(evidence.staged.slices):
         return None
     return relative_change(evidence.production.totals.get(name), evidence.staged.totals.get(name))

@@ -9,6 +9,7 @@ from decimal import Decimal
 from retcon.core.findings import Finding, percent
 from retcon.core.measures import Metric, TableMeasures
 from retcon.core.slices import Slice
+from retcon.core.sums import difference, sum_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,14 +69,15 @@ class SourceMeasures:
 def judge_reconcile(gate: Reconcile, staged: TableMeasures, source: SourceMeasures) -> tuple[list[Finding], str]:
     """Slices in which both don't agree, or which only one of them has; in total, how far they are apart."""
     findings: list[Finding] = []
-    sums = [Decimal(0), Decimal(0)]
+    values: list[tuple[Decimal, Decimal]] = []
     for slice, measure in sorted(staged.slices.items()):
         there = source.slices.get(slice, SourceMeasure(rows=0, value=None))
         here = SourceMeasure(rows=measure.rows, value=measure.value_of(gate.mart.expression))
-        sums = [sums[0] + (there.value or 0), sums[1] + (here.value or 0)]
+        values.append((there.value or Decimal(0), here.value or Decimal(0)))
         text = _text(gate, there, here)
         if text:
             findings.append(Finding(slice=slice.label, text=text))
+    sums = sum_of(there for there, _ in values), sum_of(here for _, here in values)
     has_totals = len(staged.slices) == 1 or (gate.metric.is_additive and gate.mart.is_additive)
     pair = f"{gate.metric.expression} of {gate.source}"
     seen = f" ({', '.join(source.seen)})" if source.seen else ""
@@ -105,9 +107,9 @@ def _text(gate: Reconcile, source: SourceMeasure, mart: SourceMeasure) -> str:
 def _apart(source: Decimal, mart: Decimal) -> str:
     if not (source.is_finite() and mart.is_finite()):
         return "no number to compare"
-    difference = mart - source
-    share = f" ({percent(difference / abs(source))})" if source else ""
-    return f"difference {number(difference)}{share}" if difference else "no difference"
+    apart = difference(mart, source)
+    share = f" ({percent(apart / abs(source))})" if source else ""
+    return f"difference {number(apart)}{share}" if apart else "no difference"
 
 
 def number(value: Decimal | None) -> str:

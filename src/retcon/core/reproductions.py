@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import StrEnum
 
-from retcon.core.runs import RecordedSlice, Reproduced
+from retcon.core.chains import RecordedEvent
+from retcon.core.runs import Rebased, RecordedSlice, Reproduced, SlicesKept, WaveStaged
 from retcon.core.slices import Cut, SliceSet
 
 _AGE = "history.expire.max-snapshot-age-ms"
@@ -71,6 +72,21 @@ class Reproduction:
             why=tuple(dict.fromkeys(each.note for each in impossible)),
             versions=self.versions,
         )
+
+
+def kept_in(events: Iterable[RecordedEvent]) -> dict[str, set[str]]:
+    """By model, the slices that a run kept as they were, and didn't stage later."""
+    kept: dict[str, set[str]] = {}
+    for event in events:
+        match event.kind:
+            case SlicesKept.__name__:
+                kept.setdefault(event.body["model"], set()).update(event.body["slices"])
+            case WaveStaged.__name__:
+                kept.get(event.body["model"], set()).difference_update(each["slice"] for each in event.body["slices"])
+            case Rebased.__name__:
+                for model, labels in event.body["slices"].items():
+                    kept.get(model, set()).difference_update(labels)
+    return kept
 
 
 def reproducible(cut: Cut, recorded: Iterable[RecordedSlice], kept: Iterable[str]) -> SliceSet:

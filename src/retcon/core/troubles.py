@@ -191,6 +191,26 @@ def why_not_rebuilt(found: Unrecorded, tables: Sequence[TableMarks], cuts: Mappi
     return ""
 
 
+def left_alone(found: Unrecorded, tables: Mapping[str, TableMarks]) -> dict[str, tuple[str, ...]]:
+    """By model of a run whose publish the ledger lost: the slices that came out as they were, which aren't published.
+    Where history has expired, a table without a mark may have had one: nothing is said of it.
+    """
+    run = found.known
+    if run is None or run.published is not None or not run.plan.leaves_same_alone:
+        return {}
+    left: dict[str, tuple[str, ...]] = {}
+    for planned in run.plan.models:
+        mark, table, grain = found.published.get(planned.name), tables.get(planned.name), planned.slices.grain
+        if mark is not None:
+            written = slices_of(mark, grain)
+        else:
+            is_told = table is not None and table.is_whole and planned.beside is None
+            written = SliceSet(grain) if is_told else None
+        if written is not None and written.grain == grain:
+            left[planned.name] = (planned.slices - written).labels
+    return left
+
+
 def slices_of(mark: Mark, cut: Cut) -> SliceSet | None:
     """The slices that a mark names, as the table is cut now or, if it was cut otherwise then, as they are spelled."""
     for each in (cut, *(g for g in Grain if g is not cut), WHOLE):

@@ -17,6 +17,7 @@ from retcon.core.runs import Consumed, RecordedSlice, Run, SliceState
 from retcon.core.slices import SliceSet
 from retcon.errors import Refused
 from retcon.flow.compare_rows import made_by
+from retcon.flow.consume import is_comparable
 from retcon.flow.context import Context, bucketed_as, in_parts, parameters_of, read_as_planned, read_of, run_ts_of
 from retcon.flow.ports import Progress
 
@@ -198,7 +199,8 @@ class Attributor:
         then, slices = consumed.get(i.name), planned.input(i.name).slices
         if then is None:
             raise Refused(f"what it consumed of {i.table} isn't on record")
-        if i.table in self.context.project.settings.foreign and then.snapshot_id != self.run.pins.get(i.table):
+        is_pinned = then.snapshot_id is not None and then.snapshot_id == self.run.pins.get(i.table)
+        if i.table in self.context.project.settings.foreign and not is_pinned:
             raise Refused(f"{i.table} isn't an Iceberg table: what it held before can't be read")
         hashed = bucketed_as(self.run, self.context.model(planned), self.context)
         return read_of(i, part, None if slices is None else slices.grain, then.snapshot_id, bucketed_as=hashed)
@@ -213,8 +215,14 @@ class Attributor:
             if (each.model, each.slice) == (planned.name, label)
         }
         if now:
-            return all(consumed[i.name].content == now.get(i.name) for i in model.inputs)
-        return all(consumed[i.name].snapshot_id == self._place(i)[1] for i in model.inputs)
+            return all(is_comparable(now.get(i.name)) and consumed[i.name].content == now[i.name] for i in model.inputs)
+        return all(self._is_same_snapshot(i, consumed[i.name]) for i in model.inputs)
+
+    def _is_same_snapshot(self, i: Input, then: Consumed) -> bool:
+        now = self._place(i)[1]
+        # An Iceberg table without a snapshot is empty; of another source that tells nothing.
+        is_told = now is not None or i.table not in self.context.project.settings.foreign
+        return is_told and then.snapshot_id == now
 
     # ── trials ────────────────────────────────────────────────────────────────────────────────────────────────────
 

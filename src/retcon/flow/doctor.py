@@ -21,6 +21,7 @@ from retcon.core.troubles import (
     behind,
     broken_chain,
     fits,
+    left_alone,
     lost_branches,
     lost_files,
     lost_old_table,
@@ -190,8 +191,10 @@ class Doctor:
 
     def _rebuild(self, lost: Unrecorded, found: _Found) -> bool:
         plan, source = self._plan_of(lost, found)
+        left = left_alone(lost, found.marks)
+        names = dict.fromkeys([*lost.published, *(p.name for p in plan.models if p.name in found.marks)])
         event = Rebuilt(
-            tables=tuple(self._table(lost, name, mark, found) for name, mark in lost.published.items()),
+            tables=tuple(self._table(lost, name, left.get(name, ()), found) for name in names),
             published=lost.at.isoformat(),
             undone=lost.is_undone,
             source=source,
@@ -219,21 +222,24 @@ class Doctor:
         made = lost_plan(lost, self._cuts(found), environment=self._environment, timezone=timezone, by=self._caller.who)
         return made, "the snapshots' summaries"
 
-    def _table(self, lost: Unrecorded, name: str, mark: Mark, found: _Found) -> RunTable:
+    def _table(self, lost: Unrecorded, name: str, same: tuple[str, ...], found: _Found) -> RunTable:
         """A table of a lost publish: as the run began with it where that is known, else as it is."""
+        mark = lost.published.get(name)
         opened = lost.known.tables.get(name) if lost.known is not None else None
         if opened is not None:
-            return replace(opened, published_snapshot=mark.snapshot_id)
+            snapshot = opened.published_snapshot if mark is None else mark.snapshot_id
+            return replace(opened, published_snapshot=snapshot, same=same or opened.same)
         marks = found.marks[name]
         return RunTable(
             table=name,
             uuid=marks.uuid,
             schema_id=marks.schema_id,
             spec_id=marks.spec_id,
-            base_snapshot=mark.parent,
+            base_snapshot=None if mark is None else mark.parent,
             made=False,
-            published_snapshot=mark.snapshot_id,
-            replaces=self._replaced(lost.run, name, mark),
+            published_snapshot=None if mark is None else mark.snapshot_id,
+            replaces=None if mark is None else self._replaced(lost.run, name, mark),
+            same=same,
         )
 
     def _replaced(self, run: str, name: str, mark: Mark) -> Replaced | None:

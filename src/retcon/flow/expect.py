@@ -32,14 +32,8 @@ def expected(run: Run, planned: PlannedModel, found: Measured, context: Context)
     by_rows = [each for each in own.values() if each.needs_rows]
     looked_at = context.warehouse.expected(found.request, by_rows) if by_rows else ()
     told = dict(zip(by_rows, looked_at, strict=True))
-    return [
-        judge_expectation(name, each, told.get(each) or _by_slice(found), found.production)
-        for name, each in own.items()
-    ]
-
-
-def _by_slice(found: Measured) -> Expected:
-    return Expected(staged=found.staged, production=found.production)
+    whole = Expected(staged=found.staged, production=found.production)
+    return [judge_expectation(name, each, told.get(each, whole), whole) for name, each in own.items()]
 
 
 def planned_columns(plan: Plan, project: Project, tables: Tables, sql: Sql) -> dict[str, tuple[str, ...]]:

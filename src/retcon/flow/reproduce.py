@@ -18,9 +18,10 @@ from retcon.core.reproductions import (
     TriedSlice,
     drawn,
     expired_text,
+    kept_in,
     reproducible,
 )
-from retcon.core.runs import ApplyBegan, Certified, RecordedSlice, Run, RunState, RunTable, SlicesKept
+from retcon.core.runs import ApplyBegan, Certified, RecordedSlice, Run, RunState, RunTable
 from retcon.core.slices import Slice, SliceSet
 from retcon.errors import BadArguments, Refused
 from retcon.flow.context import Context, job_of
@@ -92,9 +93,7 @@ def wanted_slices(run: Run, wanted: Wanted, ledger: Ledger) -> dict[str, SliceSe
 
 def _computed(run: Run, ledger: Ledger) -> dict[str, SliceSet]:
     """By model, all slices that the run computed."""
-    kept: dict[str, set[str]] = {}
-    for event in ledger.events(run.id, kind=SlicesKept):
-        kept.setdefault(event.body["model"], set()).update(event.body["slices"])
+    kept = kept_in(ledger.events(run.id))
     return {
         planned.name: reproducible(
             planned.slices.grain, ledger.slices(run.id, planned.name), kept.get(planned.name, ())

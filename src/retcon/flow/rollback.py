@@ -6,19 +6,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
+from retcon.core.conflicts import readers_in
 from retcon.core.jobs import PublishRequest, Read, UndoRequest, WaveTarget
-from retcon.core.plans import PlannedModel, tag_before, undo_branch_of
+from retcon.core.plans import PlannedInput, PlannedModel, tag_before, undo_branch_of
 from retcon.core.pointers import PointerSwap
 from retcon.core.projects import Project
-from retcon.core.runs import Consumed, RollbackBegan, RolledBack, Run, RunState
-from retcon.core.slices import SliceSet, Whole
+from retcon.core.runs import RollbackBegan, RolledBack, Run, RunState
+from retcon.core.slices import Grain, SliceSet, Whole
 from retcon.core.tables import TableFacts
 from retcon.core.undoing import Blocked, Undo, Way, copies, way_back
 from retcon.errors import BadArguments, Conflict, Fault, Interrupted, Refused
 from retcon.flow.commit import roll_back_group, settle
 from retcon.flow.context import Context
 from retcon.flow.driving import driving
-from retcon.flow.ports import Ledger, Progress, Tables
+from retcon.flow.ports import Progress, Tables
 from retcon.flow.unrecorded import require_recorded
 
 _TRIES = 5
@@ -57,7 +58,7 @@ def roll_back(run: Run, reason: str, context: Context) -> Undone:
             settled = settle(standing, context)
             if settled.state is not standing.state:
                 # An earlier try had done it; its record alone was missing.
-                return Undone(run=settled, stale=_readers(run, context.ledger), ways=())
+                return Undone(run=settled, stale=_readers(run, context), ways=())
             return _undo(settled, reason.strip(), context)
         except KeyboardInterrupt:
             context.warehouse.interrupt()
@@ -95,7 +96,7 @@ def _undo(run: Run, reason: str, context: Context) -> Undone:
             continue
         break
     _drop_left(run, ways, context)
-    return Undone(run=undone, stale=_readers(run, context.ledger), ways=tuple(ways.values()))
+    return Undone(run=undone, stale=_readers(run, context), ways=tuple(ways.values()))
 
 
 def _prepare(
@@ -325,29 +326,39 @@ def _require_kept(run: Run, tables: Tables) -> None:
             )
 
 
-def _readers(run: Run, ledger: Ledger) -> tuple[tuple[str, str, str], ...]:
+def _readers(run: Run, context: Context) -> tuple[tuple[str, str, str], ...]:
     """Slices that later publishes computed from what this run had published."""
-    undone = {planned.name for planned in run.plan.models}
+    undone = {planned.name: planned.slices for planned in run.plan.models}
     found: list[tuple[str, str, str]] = []
-    for later in ledger.runs():
+    for later in context.ledger.runs():
         if later.id == run.id or later.state is not RunState.PUBLISHED:
             continue
         if later.published is None or run.published is None or later.published < run.published:
             continue
-        by_model: dict[str, list[str]] = {}
-        for entry in ledger.consumption(later.id):
-            if entry.table in undone and not _is_past(later, entry):
-                by_model.setdefault(entry.model, []).append(entry.slice)
-        for model, labels in by_model.items():
-            planned = later.plan.model(model)
-            if planned is not None:
-                grain = planned.slices.grain
-                slices = SliceSet.of(grain, (grain.parse(label) for label in labels))
-                found.append((model, slices.text, later.id))
+        consumed: dict[tuple[str, str], list[str]] = {}
+        for entry in context.ledger.consumption(later.id):
+            consumed.setdefault((entry.model, entry.input), []).append(entry.slice)
+        for planned in later.plan.models:
+            stale = SliceSet(planned.slices.grain)
+            for i in planned.inputs:
+                # Read as of a slice's end: what production showed then stays what it was.
+                if i.table in undone and not i.versions:
+                    labels = consumed.get((planned.name, i.name), ())
+                    readers = _read_of(planned, i, undone[i.table], context.project)
+                    stale |= SliceSet.labelled(stale.grain, labels) & readers
+            if stale:
+                found.append((planned.name, stale.text, later.id))
     return tuple(found)
 
 
-def _is_past(run: Run, entry: Consumed) -> bool:
-    """Was it read as of a slice's end? What production showed then stays what it was."""
-    planned = run.plan.model(entry.model)
-    return planned is not None and any(i.name == entry.input and i.versions for i in planned.inputs)
+def _read_of(planned: PlannedModel, i: PlannedInput, undone: SliceSet, project: Project) -> SliceSet:
+    """The planned slices that read some of these slices of an input; all of them, where that can't be told any more."""
+    reads = i.slices
+    are_by_time = reads is not None and isinstance(reads.grain, Grain) and isinstance(undone.grain, Grain)
+    if reads is not None and are_by_time and not reads & undone.recut(reads.grain):
+        return SliceSet(planned.slices.grain)
+    model, upstream = (project.graph.models.get(name) for name in (planned.name, i.table))
+    if model is None or upstream is None or model.fingerprint != planned.fingerprint:
+        return planned.slices
+    declared = next(each for each in model.inputs if each.name == i.name)
+    return readers_in(declared, planned, undone, upstream)

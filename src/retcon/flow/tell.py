@@ -34,6 +34,7 @@ from retcon.core.runs import (
 )
 from retcon.core.slices import SliceSet
 from retcon.core.suggestions import did_you_mean
+from retcon.core.sums import sum_of
 from retcon.core.timings import Timing, timing_of
 from retcon.errors import Refused
 from retcon.flow.follow_up import certificates_in, verdicts_in
@@ -461,7 +462,7 @@ def _environment_diff(model: Model, pairs: Sequence[tuple[PublishedSlice, Publis
 def _sum(changes: Sequence[Change]) -> Change:
     """Of what both have: a value that one lacks isn't a change of the whole."""
     both = [(each.old, each.new) for each in changes if each.old is not None and each.new is not None]
-    return Change(old=sum((old for old, _ in both), Decimal(0)), new=sum((new for _, new in both), Decimal(0)))
+    return Change(old=sum_of(old for old, _ in both), new=sum_of(new for _, new in both))
 
 
 def _changes(pairs: Mapping[str, tuple[str | None, str | None]]) -> dict[str, Change]:

@@ -4,19 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pyspark.sql.types import (
-    ArrayType,
-    DataType,
-    DoubleType,
-    FloatType,
-    MapType,
-    StructField,
-    StructType,
-    VariantType,
-)
+from pyspark.sql.types import ArrayType, DoubleType, FloatType, MapType, StructField, StructType, VariantType
 
 from retcon.core.queries import quoted
 from retcon.core.tables import digest_of
+from retcon.lakehouse.nested_values import Leaf, in_order, needs_rewriting, rewritten
 
 _BITS_IN_A_MASK = 62
 JSON_TIMES = {
@@ -28,13 +20,18 @@ _OPTIONS = {"ignoreNullFields": "false", **JSON_TIMES}
 _AS_IT_IS = f"map({', '.join(repr(word) for option in _OPTIONS.items() for word in option)})"
 
 
-def row_hash(fields: Sequence[StructField]) -> str:
-    """A 64-bit hash of a row: of its values, and of which of them are NULL.
+def rounded(double: str) -> str:
+    """A double rounded to 40 bits: sums taken in another order mostly agree then. Huge ones are left as they are."""
+    return f"if(abs({double}) < 1e300D, {double} * 8193D + ({double} - {double} * 8193D), {double})"
+
+
+def row_hash(fields: Sequence[StructField], nested: Leaf = rounded) -> str:
+    """A 64-bit hash of a row: of its values, and of which of them are NULL; of doubles inside others, as given.
 
     xxhash64 skips NULLs, so without the mask ('a', NULL) and (NULL, 'a') would be the same row.
     """
     masks = [_mask(fields[at : at + _BITS_IN_A_MASK]) for at in range(0, len(fields), _BITS_IN_A_MASK)]
-    return f"xxhash64({', '.join([*masks, *(_comparable(field) for field in fields)])})"
+    return f"xxhash64({', '.join([*masks, *(_comparable(field, nested) for field in fields)])})"
 
 
 def _mask(fields: Sequence[StructField]) -> str:
@@ -44,37 +41,28 @@ def _mask(fields: Sequence[StructField]) -> str:
 
 def is_hashed_as_it_is(field: StructField) -> bool:
     """Is its value hashed as it is, neither rounded nor written out?"""
-    return _comparable(field) == quoted(field.name)
+    return _comparable(field, rounded) == quoted(field.name)
 
 
-def _comparable(field: StructField) -> str:
+def as_json(value: str) -> str:
+    """A nested value as text, to its last digit."""
+    return f"to_json(struct({value} AS v), {_AS_IT_IS})"
+
+
+def _comparable(field: StructField, nested: Leaf) -> str:
     name = quoted(field.name)
     match field.dataType:
         case DoubleType() | FloatType():
             return rounded(f"CAST({name} AS DOUBLE)")
+        case kind if needs_rewriting(kind):
+            return as_json(rewritten(name, kind, nested))
         case MapType():
             # A map has no order of its own.
-            return f"to_json(struct({_in_order(name)} AS m), {_AS_IT_IS})"
+            return f"to_json(struct({in_order(name)} AS m), {_AS_IT_IS})"
         case StructType() | ArrayType() | VariantType():
-            return f"to_json(struct({name} AS v), {_AS_IT_IS})"
+            return as_json(name)
         case _:
             return name
-
-
-def _in_order(name: str) -> str:
-    """The entries of a map by their keys: of which each is there once, while values may have no order."""
-    order = "CASE WHEN l.key < r.key THEN -1 WHEN l.key > r.key THEN 1 ELSE 0 END"
-    return f"array_sort(map_entries({name}), (l, r) -> {order})"
-
-
-def rounded(double: str) -> str:
-    """A double rounded to 40 bits: sums taken in another order mostly agree then. Huge ones are left as they are."""
-    return f"if(abs({double}) < 1e300D, {double} * 8193D + ({double} - {double} * 8193D), {double})"
-
-
-def is_floating(kind: DataType) -> bool:
-    """May its last bits depend on the order of a sum?"""
-    return isinstance(kind, DoubleType | FloatType)
 
 
 def checksum_sums(hash_column: str) -> tuple[str, str]:
@@ -90,7 +78,12 @@ def checksum_text(rows: int, low: int, high: int, shape: str) -> str:
 
 def shape_of(fields: Sequence[StructField]) -> str:
     """A short hash of the columns' names and types: int 0, false and 1970-01-01 hash alike."""
-    return digest_of(f"{field.name.lower()}:{field.dataType.simpleString()}" for field in fields)[:8]
+    return digest_of(f"{field.name.lower()}:{field.dataType.simpleString()}{_way(field)}" for field in fields)[:8]
+
+
+def _way(field: StructField) -> str:
+    """Ledgers have checksums in which these values were hashed otherwise, which must not be compared with new ones."""
+    return ":rewritten" if needs_rewriting(field.dataType) else ""
 
 
 def has_shape(checksum: str, shape: str) -> bool:

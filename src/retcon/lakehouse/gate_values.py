@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 from retcon.core.measures import Listed, Value, ValueKind
 from retcon.core.models import Model
 from retcon.core.queries import quoted
+from retcon.core.sums import of_units
 from retcon.errors import Refused
 from retcon.lakehouse.predicates import moment_literal
 from retcon.lakehouse.scoped_reads import type_of
@@ -82,7 +83,7 @@ def number_of(text: str | None, expression: str, scale: int = 0) -> Decimal | No
     if text is None:
         return None
     try:
-        return Decimal(text).scaleb(-scale)
+        return of_units(Decimal(text), scale)
     except InvalidOperation:
         raise Refused(
             f"the metric {expression} gives {text!r}, which is no number",

@@ -24,6 +24,7 @@ from retcon.core.jobs import Job, KeyedRows, MeasureRequest, Read
 from retcon.core.measures import FullRefresh, SliceMeasure, TableMeasures
 from retcon.core.queries import quoted
 from retcon.core.slices import Slice, SliceSet
+from retcon.core.sums import sum_of
 from retcon.errors import Refused
 from retcon.lakehouse.checksums import (
     checksum_sums,
@@ -438,4 +439,4 @@ def _collected(
 
 def _sum(slices: Mapping[Slice, SliceMeasure], expression: str) -> Decimal | None:
     values = [value for measure in slices.values() if (value := measure.metrics[expression]) is not None]
-    return sum(values, Decimal(0)) if values else None
+    return sum_of(values) if values else None

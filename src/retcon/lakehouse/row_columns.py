@@ -24,7 +24,8 @@ from pyspark.sql.types import (
 
 from retcon.core.evolution import may_widen
 from retcon.core.queries import quoted
-from retcon.lakehouse.checksums import JSON_TIMES, is_floating, row_hash
+from retcon.lakehouse.checksums import JSON_TIMES, row_hash
+from retcon.lakehouse.nested_values import is_floating
 
 _BITS_OF_A_HASH = 40
 """To so many, checksums round doubles."""
@@ -141,9 +142,9 @@ def same_rows_hash(fields: Sequence[StructField], tolerance: float) -> SparkColu
 
 
 def exact_hash(fields: Sequence[StructField]) -> SparkColumn:
-    """A hash of what isn't floating."""
+    """A hash of what isn't floating; doubles inside other values count to the last bit."""
     exact = [field for field in fields if not is_floating(field.dataType)]
-    return F.expr(row_hash(exact)) if exact else F.lit(0).cast("long")
+    return F.expr(row_hash(exact, nested=str)) if exact else F.lit(0).cast("long")
 
 
 def cell(value: SparkColumn, tolerance: float) -> SparkColumn:

@@ -17,7 +17,7 @@ from pyspark.sql.types import StructField
 from retcon.core.jobs import Read
 from retcon.core.row_diffs import ComparedColumn, RowCounts, RowDiff, RowDiffRequest, RowKind, RowPair
 from retcon.core.slices import Slice
-from retcon.lakehouse.checksums import is_floating
+from retcon.lakehouse.nested_values import is_floating
 from retcon.lakehouse.predicates import slice_at, slice_key
 from retcon.lakehouse.row_columns import (
     Pair,

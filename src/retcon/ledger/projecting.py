@@ -123,15 +123,14 @@ def _project(connection: Connection, run: str, event: Event) -> None:
             _project_override(connection, run, event)
         case Published():
             _project_consumption(connection, run, event)
-            for model, labels in event.same.items():
-                same = [{"of_model": model, "of_slice": label, "state": SliceState.SAME} for label in labels]
-                _update_slices(connection, run, same)
+            _project_same(connection, run, event.same)
         case ApplyBegan():
             if event.expect is not None:
                 _project_expectation(connection, run, event.expect)
         case RolledBack():
             _lapse(connection, run)
         case Rebuilt():
+            _project_same(connection, run, {table.table: table.same for table in event.tables})
             if event.undone:
                 _lapse(connection, run)
         case (
@@ -241,6 +240,12 @@ def _project_kept(connection: Connection, run: str, event: SlicesKept) -> None:
     unstaged = select(SLICES.c.wave).where(*of_model, SLICES.c.state == SliceState.PENDING)
     of_wave = WAVES.c.run_id == run, WAVES.c.model == event.model
     connection.execute(update(WAVES).where(*of_wave, WAVES.c.wave.not_in(unstaged)).values(state=WaveState.DONE))
+
+
+def _project_same(connection: Connection, run: str, same: Mapping[str, Sequence[str]]) -> None:
+    for model, labels in same.items():
+        states = [{"of_model": model, "of_slice": label, "state": SliceState.SAME} for label in labels]
+        _update_slices(connection, run, states)
 
 
 def _project_failed_wave(connection: Connection, run: str, event: WaveFailed) -> None:

@@ -88,4 +88,6 @@ def _line(measure: str, parts: Parts) -> tuple[Cell, ...]:
 def _signed(value: Decimal | None) -> Cell:
     if value is None:
         return Text(NONE, style=QUIET)
-    return Text("0", style=QUIET) if not value else f"{'+' if value > 0 else ''}{amount(value)}"
+    if not value:
+        return Text("0", style=QUIET)
+    return f"{'+' if not value.is_nan() and value > 0 else ''}{amount(value)}"

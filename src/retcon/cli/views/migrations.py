@@ -30,6 +30,7 @@ from retcon.cli.views.parts import (
 )
 from retcon.core.measures import SliceMeasure
 from retcon.core.migrations import ComparedSlice, Comparison
+from retcon.core.sums import sum_of
 from retcon.flow.tell import Change
 
 _SLICES = 20
@@ -91,7 +92,7 @@ def total_measures(comparison: Comparison) -> dict[str, Change]:
 
     def summed(sides: list[SliceMeasure]) -> Measures:
         values = {m: [v for each in sides if (v := each.metrics.get(m)) is not None] for m in comparison.additive}
-        metrics = {m: sum(some, Decimal(0)) if some else None for m, some in values.items()}
+        metrics = {m: sum_of(some) if some else None for m, some in values.items()}
         return {"rows": Decimal(sum(each.rows for each in sides)), **metrics}
 
     full = summed([each.full for each in comparison.slices])
