@@ -315,7 +315,7 @@ def test_a_rollback_lists_what_later_runs_read_of_it(workshop: Workshop) -> None
     run = published(workshop)
     workshop.now += timedelta(hours=1)
     later = published_run(workshop.ledger, plan_of_b(workshop), at=workshop.now, reads="mart.a")
-    assert undo(workshop, run).stale == (("mart.b", "2026-01-01..2026-01-04", later.plan.id),)
+    assert undo(workshop, run).stale == (("mart.b", "2026-01-03..2026-01-04", later.plan.id),)
     assert earlier.run.state is RunState.PUBLISHED
 
 
@@ -328,7 +328,7 @@ def published_run(ledger: SqlLedger, plan: Plan, *, at: datetime, reads: str) ->
     driver = Driver(ledger, plan, at=at)
     driver.begin_publish()
     event = all_published(plan)
-    driver.publish(event=replace(event, consumed=tuple(replace(c, table=reads) for c in event.consumed)))
+    driver.publish(event=replace(event, consumed=tuple(replace(c, table=reads, input=reads) for c in event.consumed)))
     return driver
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 NOTHING_LOADED = "nothing had to be loaded"
 """Why a watermark moves without a publish."""
+_AHEAD = "ahead="
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,7 +23,20 @@ class Mark:
     """Of the table: one made anew under the same name has another history. Empty where it isn't Iceberg's."""
     snapshot_id: int | None
     value: str | None = None
-    """Of an input without snapshots: what its files looked like, or how far its `updated` column was read."""
+    """Of an input without snapshots: what its files looked like, or how far its `updated` column was read. Of one with
+    them: from when on it holds rows of slices that hadn't begun.
+    """
+
+
+def ahead_value(since: datetime | None) -> str | None:
+    """From when on rows were ahead of their time, as a mark holds it."""
+    return None if since is None else f"{_AHEAD}{since.isoformat()}"
+
+
+def ahead_since(mark: Mark) -> datetime | None:
+    """The same read back; None where none were."""
+    is_told = bool(mark.uuid) and (mark.value or "").startswith(_AHEAD)
+    return datetime.fromisoformat((mark.value or "").removeprefix(_AHEAD)) if is_told else None
 
 
 @dataclass(frozen=True, kw_only=True)

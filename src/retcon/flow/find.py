@@ -35,7 +35,7 @@ from retcon.core.readings import Reading, reading_of
 from retcon.core.runs import Consumed
 from retcon.core.slices import WHOLE, Cut, Grain, Slice, SliceSet
 from retcon.core.tables import Changed, TableFacts
-from retcon.core.watermarks import Advance, Mark, Watermark
+from retcon.core.watermarks import Advance, Mark, Watermark, ahead_since, ahead_value
 from retcon.flow.consume import UNKNOWN, content_of_read, is_comparable, is_told
 from retcon.flow.context import read_of
 from retcon.flow.look import Look, Seen, look_at_updates
@@ -201,7 +201,7 @@ class Finder:
         back = {look.input.table: look.set_back for look in looks if look.set_back}
         gone = tuple(table for table in unseen if self._facts_of(table) is None)
         if back or gone:
-            none = Found(model=model.name, stale=nothing, held=nothing, late=nothing, notes=told)
+            none = Found(model=model.name, stale=nothing, held=nothing, late=nothing, unseen=unseen, notes=told)
             return replace(none, set_back=back, gone=gone)
         is_following = any(i.table in made for i in model.inputs if is_followed(i))
         is_quiet = all(look.is_unchanged and not self._begun_since(look, model, now) for look in looks)
@@ -214,6 +214,7 @@ class Finder:
                 readers = readers_of(look.input, model, look.changed.slices, self._graph)
                 self._look_at(look, begun(readers or nothing, now))
         world = self._world(model)
+        looks = [self._ahead(look, now) for look in looks]
         shown = world.published.get(model.name, nothing)
         possible = begun(shown | self._buildable(model, world, now), now)
         consumed = self._consumed_of(model, looks, now)
@@ -317,12 +318,26 @@ class Finder:
         since, nothing = look.watermark, SliceSet(model.grain)
         if since is None or look.by is None or not isinstance(model.grain, Grain):
             return nothing
-        new = SliceSet(model.grain, tuple(range(model.grain.ordinal(since.at) + 1, model.grain.ordinal(now) + 1)))
+        ahead = ahead_since(since.mark)
+        if look.mark.uuid and ahead is None:
+            return nothing
+        first = model.grain.ordinal(since.at) + 1 if ahead is None else model.grain.ordinal(ahead)
+        new = SliceSet(model.grain, tuple(range(first, model.grain.ordinal(now) + 1)))
         if not new:
             return nothing
         held = self._records.contents(look.input.table, look.by, look.cut, look.mark.snapshot_id)
         is_held = held.tells_slices and held.holding(look.input.read_by(new, look.cut))
         return from_start(model, new) if is_held else nothing
+
+    def _ahead(self, look: Look, now: datetime) -> Look:
+        """With a mark that tells from when on an Iceberg table holds rows of slices that haven't begun."""
+        cut = look.cut
+        if not look.mark.uuid or look.by is None or not isinstance(cut, Grain):
+            return look
+        held = self._records.contents(look.input.table, look.by, cut, look.mark.snapshot_id).present
+        first = next((ordinal for ordinal in held.ordinals if ordinal > cut.ordinal(now)), None)
+        value = ahead_value(None if first is None else cut.start(first))
+        return replace(look, mark=replace(look.mark, value=value))
 
     def _consumed_of(self, model: Model, looks: Sequence[Look], now: datetime) -> _Consumption:
         """What the slices that could be stale were computed from: a long history isn't read for a few changes."""
@@ -385,7 +400,7 @@ class Finder:
         reading = self._reading(model, i)
         by, cut = (None, WHOLE) if reading is None else (i.column(model.grain), reading.resolution)
         watermark = self._watermarks.get((model.name, i.name))
-        value: str | None = None
+        value = watermark.mark.value if watermark is not None and facts.uuid else None
         seen: Seen | None = None
         source = self._records.project.settings.foreign.get(i.table)
         if source is not None and source.updated is not None and self._now is not None:
@@ -429,7 +444,7 @@ class Finder:
     def _changed_since(self, known: Mark, now: Mark, by: str | None, cut: Cut) -> Changed | None:
         if (known.table, known.uuid) != (now.table, now.uuid):
             return None
-        if (known.snapshot_id, known.value) == (now.snapshot_id, now.value):
+        if known.snapshot_id == now.snapshot_id and (now.uuid or known.value == now.value):
             return Changed(slices=SliceSet(cut))
         return self._changed(now, by, cut, known.snapshot_id) if now.uuid else None
 

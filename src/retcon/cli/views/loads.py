@@ -195,5 +195,5 @@ def _told(found: Found) -> Iterator[str]:
         yield f"{found.model}: {why}"
     for table_name in found.gone:
         yield f"{found.model}: {table_name} isn't there"
-    for table_name in found.unseen:
+    for table_name in (each for each in found.unseen if each not in found.gone):
         yield f"{found.model}: changes of {table_name} can't be seen"
