@@ -31,6 +31,13 @@ def test_whoever_chose_how_java_compiles_or_collects_keeps_it(chosen: str, envir
     assert java_options(chosen, environ, for_little=True) == chosen
 
 
+@pytest.mark.parametrize("archive", ["-XX:SharedArchiveFile=a.jsa", "-XX:ArchiveClassesAtExit=a.jsa"])
+def test_an_archive_of_classes_goes_with_them(archive: str) -> None:
+    assert java_options(archive, {}, for_little=True) == f"{java_options('', {}, for_little=True)} {archive}"
+    both = f"{archive} -XX:+UseZGC"
+    assert java_options(both, {}, for_little=True) == both
+
+
 def test_java_starts_with_them() -> None:
     subprocess.run(
         ["java", *java_options("", {}, for_little=True).split(), "-version"], check=True, capture_output=True

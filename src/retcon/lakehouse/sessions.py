@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import shlex
 import sys
 import tempfile
@@ -28,6 +29,7 @@ _SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseS
 """For a process that is over before code compiled with more care, and collectors with threads of their own, pay. What
 this compiler makes has a small cache by default: once that is full, all is compiled over and over.
 """
+_CHOSEN = re.compile(r"-XX:(?!SharedArchiveFile=|ArchiveClassesAtExit=)")
 _EXTENSIONS = "spark.sql.extensions"
 _JAVA_VARIABLES = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS", "SPARK_SUBMIT_OPTS")
 _DELTA_EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"
@@ -106,10 +108,10 @@ def start_session(settings: Settings, environ: Mapping[str, str], *, for_little:
 
 def java_options(chosen: str, environ: Mapping[str, str], *, for_little: bool) -> str:
     """What the project chose for Java, and for little work ours: unless somebody chose such settings, which may
-    contradict them, and then Java wouldn't start.
+    contradict them, and then Java wouldn't start. An archive of classes contradicts nothing.
     """
     others = (chosen, *(environ.get(name, "") for name in _JAVA_VARIABLES))
-    is_ours = for_little and not any("-XX:" in each for each in others)
+    is_ours = for_little and not any(_CHOSEN.search(each) for each in others)
     return f"{_SHORT_LIVED if is_ours else ''} {chosen}".strip()
 
 
@@ -250,16 +252,21 @@ def _escaped(text: str) -> str:
 
 @contextmanager
 def _java_speaks_to(log: Path) -> Iterator[None]:
-    """What the JVM itself says on stderr goes to a file: it inherits the descriptor that is open at its start."""
+    """What the JVM itself says, and what code on its workers prints, goes to a file: it inherits the descriptors that
+    are open at its start. Ours have the report alone.
+    """
+    sys.stdout.flush()
     sys.stderr.flush()
-    kept = os.dup(2)
+    kept = {each: os.dup(each) for each in (1, 2)}
     file = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     try:
-        os.dup2(file, 2)
+        for each in kept:
+            os.dup2(file, each)
         yield
     finally:
-        os.dup2(kept, 2)
-        os.close(kept)
+        for each, ours in kept.items():
+            os.dup2(ours, each)
+            os.close(ours)
         os.close(file)
 
 
