@@ -144,6 +144,7 @@ def steps(lab: Lab) -> None:
     began = time.monotonic()
     say("  the steps of a backfill …")
     driver = lab.driver
+    driver.backfill()  # the ledger knows what production holds
     swaps = Swaps(driver.workspace.ledger)
     costs: dict[str, list[Cost]] = {}
 
