@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import subprocess
+from pathlib import Path
 
 import pytest
 
-from retcon.lakehouse.sessions import java_options
+from retcon.lakehouse.sessions import _java_speaks_to, java_options
 
 OWN = "-Dcorp.proxy=on"
 
@@ -42,3 +43,13 @@ def test_java_starts_with_them() -> None:
     subprocess.run(
         ["java", *java_options("", {}, for_little=True).split(), "-version"], check=True, capture_output=True
     )
+
+
+def test_what_java_says_goes_to_a_file_and_what_we_say_where_it_went(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with _java_speaks_to(tmp_path / "java.log"):
+        subprocess.run(["sh", "-c", "echo out; echo err >&2"], check=True)
+    print("report")
+    assert capfd.readouterr() == ("report\n", "")
+    assert sorted((tmp_path / "java.log").read_text().split()) == ["err", "out"]
