@@ -67,6 +67,18 @@ def test_what_moved_on_without_a_publish_goes_back_with_the_load(ledger: SqlLedg
     assert standing(ledger) == 10
 
 
+def test_what_moved_on_between_two_loads_rests_on_the_first(ledger: SqlLedger) -> None:
+    older = load(ledger, "a", 11)
+    move(ledger, 12, NOTHING_LOADED)
+    newer = load(ledger, "b", 13)
+    older.roll_back()
+    newer.roll_back()
+    assert standing(ledger) == 10, "12 was past what was undone"
+    load(ledger, "c", 14)
+    load(ledger, "d", 15).roll_back()
+    assert standing(ledger) == 14, "what was loaded since stands"
+
+
 @pytest.mark.parametrize("is_set", [False, True])
 def test_what_somebody_reset_since_is_compared_from_the_beginning(ledger: SqlLedger, is_set: bool) -> None:
     load(ledger, "a", 11)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import math
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Row, Select, func, insert, or_, select
+from sqlalchemy import Connection, Row, Select, func, insert, select
 
 from retcon.core.hooks import rollback_reason
 from retcon.core.runs import Run
@@ -48,18 +49,32 @@ def put_back(connection: Connection, run: Run, *, at: datetime, who: str) -> Non
     moved = connection.execute(select(WATERMARKS).where(_C.run_id == run.id).order_by(_C.entry)).all()
     for row in {(row.model, row.input): row for row in reversed(moved)}.values():
         ours = select(WATERMARKS).where(_C.model == row.model, _C.input == row.input)
-        since = connection.execute(ours.where(_C.entry > row.entry).order_by(_C.entry)).all()
+        every = connection.execute(ours.order_by(_C.entry)).all()
+        since = [each for each in every if each.entry > row.entry]
         was_reset = any(each.run_id is None and each.why != NOTHING_LOADED for each in since)
         if was_reset and not since[-1].is_set:
             continue
-        undone = select(RUNS.c.id).where(RUNS.c.rolled_back.is_not(None))
-        stands = or_(_C.run_id.is_(None), _C.run_id.not_in(undone))
-        earlier = connection.execute(
-            ours.where(_C.entry < row.entry, stands).order_by(_C.entry.desc()).limit(1)
-        ).one_or_none()
+        earlier = _before(row.entry, every, _undone(connection) - {run.id})
         is_set = earlier is not None and bool(earlier.is_set) and not was_reset
         mark = mark_of(row if earlier is None else earlier)
         _put(connection, mark, run.id, at=at, who=who, why=rollback_reason(run.id), is_set=is_set)
+
+
+def _before(entry: int, every: Sequence[Row[Any]], undone: Collection[str]) -> Row[Any] | None:
+    """The newest movement before this one that rests on no load that was undone: from where such a load moved the
+    watermark to where its rollback put it back, all do.
+    """
+    own: dict[str, list[int]] = {}
+    for each in every:
+        if each.run_id in undone:
+            own.setdefault(each.run_id, []).append(each.entry)
+    spans = [(first, back[-1] if back else math.inf) for first, *back in own.values()]
+    stand = (each for each in every if each.entry < entry and not any(a <= each.entry < z for a, z in spans))
+    return max(stand, key=lambda each: each.entry, default=None)
+
+
+def _undone(connection: Connection) -> set[str]:
+    return set(connection.scalars(select(RUNS.c.id).where(RUNS.c.rolled_back.is_not(None))))
 
 
 def move(
