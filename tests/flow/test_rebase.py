@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -153,6 +154,24 @@ def test_only_the_slice_that_others_added_to_is_staged_anew_with_what_reads_it(w
     assert rebased["replaced"] == {"mart.a": ["2026-01-04"]}, "its source didn't change there"
     (told,) = workshop.workspace.teller.show_run(run).rebases
     assert told.slices["mart.a"].text == "2026-01-04, 2026-01-07"
+
+
+def test_whatever_came_by_the_moment_of_a_run_is_in_what_it_pins(
+    workshop: Workshop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What came late by then counts as brought in."""
+    plan = workshop.plan("mart.a", start="2026-01-03", end="2026-01-08", downstream=False)
+    committed: dict[str, int] = {}
+
+    def looked_at() -> datetime:
+        workshop.now += timedelta(minutes=1)
+        committed[workshop.now.isoformat()] = workshop.lake.append("raw.s", "2026-01-15")
+        return workshop.now
+
+    monkeypatch.setattr(workshop.workspace, "clock", looked_at)
+    run = go(workshop, plan, Spark(workshop), until=Until.STAGED)
+    order = list(committed.values())
+    assert order.index(run.pins["raw.s"] or 0) >= order.index(committed[run.run_ts or ""])
 
 
 def test_an_override_is_of_what_was_proven_then_and_not_of_what_is_proven_anew(workshop: Workshop) -> None:

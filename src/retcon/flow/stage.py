@@ -141,12 +141,13 @@ def _open_tables(run: Run, context: Context) -> Run:
     """Pin the inputs, check the schemas, make missing tables, and open a branch on each table of the run."""
     own = {planned.name for planned in run.plan.models}
     read = {i.table for planned in run.plan.models for i in planned.inputs} - own
+    # Before they are looked at: whatever came by this moment is in what is pinned.
+    run_ts = context.clock().isoformat()
     pins = {table: facts.snapshot_id for table in sorted(read) if (facts := context.tables.facts(table)) is not None}
     # What was compared when the run was opened may have changed while Spark started; what is pinned is what counts.
     require_unchanged_inputs(run.plan, context.project, context.tables, pins)
     require_libraries((context.model(planned) for planned in run.plan.models), context.warehouse)
     run = judge_inputs(run, run.plan.models, read, pins, context)
-    run_ts = context.clock().isoformat()
     tables: list[RunTable] = []
     bases: dict[str, int | None] = {}
     for planned in run.plan.models:
