@@ -223,6 +223,15 @@ SELECT order_id, status, amount FROM raw.changes
 """
 
 
+def forty_new(shop: Shop) -> None:
+    """Orders whose statuses are merged, and published once."""
+    shop.sql("CREATE NAMESPACE IF NOT EXISTS raw")
+    shop.sql("CREATE TABLE raw.changes (order_id BIGINT, status STRING, amount INT) USING iceberg")
+    shop.sql("INSERT INTO raw.changes SELECT id, 'new', 1 FROM range(40)")
+    shop.write("mart.statuses", STATUSES)
+    shop.backfill("mart.statuses", dates=False)
+
+
 def test_merged_rows_take_the_place_of_their_keys_and_all_others_stay(shop: Shop) -> None:
     shop.sql("CREATE NAMESPACE IF NOT EXISTS raw")
     shop.sql("CREATE TABLE raw.changes (order_id BIGINT, status STRING, amount INT) USING iceberg")
@@ -255,11 +264,7 @@ def test_merged_rows_take_the_place_of_their_keys_and_all_others_stay(shop: Shop
 
 
 def test_a_renamed_column_isnt_lost_in_rows_that_stay(shop: Shop) -> None:
-    shop.sql("CREATE NAMESPACE IF NOT EXISTS raw")
-    shop.sql("CREATE TABLE raw.changes (order_id BIGINT, status STRING, amount INT) USING iceberg")
-    shop.sql("INSERT INTO raw.changes SELECT id, 'new', 1 FROM range(40)")
-    shop.write("mart.statuses", STATUSES)
-    shop.backfill("mart.statuses", dates=False)
+    forty_new(shop)
     shop.sql("DELETE FROM raw.changes WHERE order_id <> 7")
     shop.sql("ALTER TABLE mart.statuses RENAME COLUMN amount TO paid")
     shop.write("mart.statuses", STATUSES.replace("status, amount", "'paid' AS status, amount AS paid"))
@@ -396,11 +401,7 @@ def test_buckets_in_an_environment_are_built_beside_production_and_keys_are_rest
 
 
 def test_keys_of_a_merged_model_widen_to_whole_slices_and_the_plan_says_why(shop: Shop) -> None:
-    shop.sql("CREATE NAMESPACE IF NOT EXISTS raw")
-    shop.sql("CREATE TABLE raw.changes (order_id BIGINT, status STRING, amount INT) USING iceberg")
-    shop.sql("INSERT INTO raw.changes SELECT id, 'new', 1 FROM range(40)")
-    shop.write("mart.statuses", STATUSES)
-    shop.backfill("mart.statuses", dates=False)
+    forty_new(shop)
     shop.sql("DELETE FROM raw.changes")
     shop.sql("INSERT INTO raw.changes VALUES (3, 'paid', 2), (4, 'paid', 2)")
     plan = shop.plan("mart.statuses", dates=False, keys=shop.workspace.listed_keys("order_id=3").keys)

@@ -98,6 +98,17 @@ def test_in_waves_slice_by_slice_and_in_one_go_the_table_is_the_same(shop: Shop,
     assert tables[0]
 
 
+def test_waves_leave_no_pools_of_their_own_behind(shop: Shop) -> None:
+    """Spark sorts all of them whenever a task starts."""
+    shop.open_doors()
+    shop.write("mart.plain", model("SELECT order_date AS d, order_id FROM raw.orders"))
+    run = shop.backfill("mart.plain", wave=1)
+    pools = shop.workspace.spark.sparkContext._jsc.sc().getAllPools()
+    names = [pools.apply(at).name() for at in range(pools.size())]
+    assert any(name.startswith("wave") for name in names)
+    assert not any(run.id in name for name in names)
+
+
 def test_parameters_are_bound_never_pasted(shop: Shop) -> None:
     shop.open_doors()
     shop.sql("INSERT INTO raw.orders VALUES (777, DATE '2026-01-01', 'USD', 'O\\'Brien \"ü\"', 5)")

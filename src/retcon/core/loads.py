@@ -193,12 +193,12 @@ def total(found: Iterable[Found]) -> int:
 
 def refusal_of(found: Sequence[Found]) -> Refused | None:
     """Why models weren't loaded that read what was set back, or is gone; None where nothing is."""
-    gone = {table: [each.model for each in found if table in each.gone] for each in found for table in each.gone}
+    gone = sorted({table for each in found for table in each.gone})
     if gone:
-        readers = sorted({model for models in gone.values() for model in models})
+        readers = ", ".join(each.model for each in found if each.gone)
         return Refused(
             f"{', '.join(gone)} {'is' if len(gone) == 1 else 'are'} not there",
-            state=f"left as it is, with its watermarks: {', '.join(readers)}; the others were loaded",
+            state=f"left as it is, with its watermarks: {readers}; the others were loaded",
             next="look where it went: its name, its path, the catalog; what models read is named under their `inputs`",
         )
     back = [each for each in found if each.set_back]

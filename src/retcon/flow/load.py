@@ -82,12 +82,12 @@ class Loader:
                     raise  # none of them is older than the others
                 wanted = half
             else:
-                rest = {each.model: each.stale - _slices(plan, each) for each in wanted}
-                if not any(rest.values()):
+                rest = {each.model: left for each in wanted if (left := _left_out(plan, each))}
+                if not rest:
                     return Due(found=tuple(found), plan=plan, left=total(found) - total(wanted))
                 # Behind a slice that is held, a chain isn't gone on with: its changes aren't consumed, either.
-                wanted = [held_back(each, rest[each.model]) if rest[each.model] else each for each in wanted]
-                found = [held_back(each, rest[each.model]) if rest.get(each.model) else each for each in found]
+                wanted = [held_back(each, rest[each.model]) if each.model in rest else each for each in wanted]
+                found = [held_back(each, rest[each.model]) if each.model in rest else each for each in found]
         return Due(
             found=tuple(found),
             plan=None,
@@ -131,9 +131,10 @@ class Loader:
         return without(found, missing)
 
 
-def _slices(plan: Plan, found: Found) -> SliceSet:
-    planned = next((planned for planned in plan.models if planned.name == found.model), None)
-    return SliceSet(found.stale.grain) if planned is None else planned.slices
+def _left_out(plan: Plan, found: Found) -> SliceSet:
+    """What was found and isn't in the plan."""
+    planned = plan.model(found.model)
+    return found.stale if planned is None else found.stale - planned.slices
 
 
 def _late(found: Sequence[Found]) -> tuple[LateChange, ...]:
