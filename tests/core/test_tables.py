@@ -60,6 +60,12 @@ def test_content_counts_each_file_once_and_the_rows_of_data_files_only(held: Tab
     assert held.of(None) == content_of(held.files)
 
 
+@given(contents(), st.lists(NEAR_SETS, max_size=4))
+def test_a_digest_that_is_asked_for_again_is_what_it_was(held: TableContents, asked: list[SliceSet]) -> None:
+    for slices in [*asked, *asked]:
+        assert held.digest(slices) == held.of(slices).digest
+
+
 @given(contents(), NEAR_SETS, st.data())
 def test_the_digest_of_slices_tells_exactly_whether_their_files_are_the_same(
     held: TableContents, slices: SliceSet, data: st.DataObject

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from enum import StrEnum
+from functools import lru_cache
 
 from retcon.core.intervals import Interval
 
@@ -63,6 +64,7 @@ class Grain(StrEnum):
             case Grain.YEAR:
                 return _month_of(hour // 24)[0] - 1970
 
+    @lru_cache(maxsize=100_000)  # the five grains are there for good
     def label(self, ordinal: int) -> str:
         """`2026-01-22T05`, `2026-01-22`, `2026-W04`, `2026-01`, `2026`."""
         start = self.start(ordinal)

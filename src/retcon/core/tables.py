@@ -197,6 +197,16 @@ class TableContents:
         """The content of these slices together (None: of the whole table)."""
         return content_of(self.files if slices is None else self.overlapping(slices))
 
+    def digest(self, slices: SliceSet) -> str:
+        """Which files these slices are in. Windows that overlap ask for a slice as often as they are long."""
+        if slices.ordinals not in self._digests:
+            self._digests[slices.ordinals] = self.of(slices).digest
+        return self._digests[slices.ordinals]
+
+    @cached_property
+    def _digests(self) -> dict[tuple[int, ...], str]:
+        return {}
+
     def largest(self, slices: SliceSet | None) -> int:
         """The bytes of the largest of these slices (None: of any), as far as files tell slices apart."""
         ordinals = self._by_slice.keys() if slices is None else slices.ordinals

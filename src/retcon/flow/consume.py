@@ -149,8 +149,10 @@ def content_of_read(
         return f"files:{held.of(read.slices).digest}"
     parts: list[str] = []
     for slice in read.slices.recut(cut):
-        files = read.slices & SliceSet(cut, (slice.ordinal,)).recut(read.slices.grain)
-        parts.append(
-            f"{slice.label}=" + (f"rows:{known[slice]}" if slice in known else f"files:{held.of(files).digest}")
-        )
+        if slice in known:
+            parts.append(f"{slice.label}=rows:{known[slice]}")
+        else:
+            alone = SliceSet(cut, (slice.ordinal,))
+            files = alone if cut == read.slices.grain else read.slices & alone.recut(read.slices.grain)
+            parts.append(f"{slice.label}=files:{held.digest(files)}")
     return digest_of(parts)
