@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
@@ -17,8 +18,10 @@ from pyiceberg.schema import Schema
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import DateType, NestedField
 
+from retcon.cli.schedule import _called
 from retcon.core.exceptions import LateChange
-from retcon.core.runs import RolledBack
+from retcon.core.plans import Load
+from retcon.core.runs import RolledBack, RunState
 from retcon.core.schedules import Kind
 from retcon.core.watermarks import Advance, Mark
 from retcon.errors import Fault
@@ -27,7 +30,7 @@ from retcon.ledger.store import SqlLedger
 from retcon.processes import this_process
 from retcon.wiring import Workspace
 from tests.cli.conftest import Records, Retcon, loaded
-from tests.cli.shops import NOON, ORDERS, REVENUE, days
+from tests.cli.shops import NOON, ORDERS, REVENUE, Recorder, days
 
 MODEL = "models/mart/fct_orders_usd.sql"
 YEARLY = "0 0 1 1 *"
@@ -148,6 +151,39 @@ def test_a_load_that_fails_leaves_its_time_open_and_tells_why(
     assert "overdue, never done: the catalog is away" in " ".join(retcon("schedule").out.split())
     assert retcon("load", "--due").code == 0
     assert turns(built) == {"load": True}
+
+
+def test_a_model_that_was_left_alone_is_due_again(retcon: Retcon, built: Path) -> None:
+    schedule(built)
+    lake = catalog(built)
+    lake.rename_table("raw.orders", "raw.elsewhere")
+    refused = retcon("load", "--due")
+    assert (refused.code, "raw.orders is not there" in refused.err) == (1, True)
+    (standing,) = retcon("schedule", "--json").result["schedules"]
+    assert (standing["overdue"], standing["trouble"]) == (True, "raw.orders is not there")
+    lake.rename_table("raw.elsewhere", "raw.orders")
+    lake.close()
+    assert retcon("load", "--due").code == 0
+    assert turns(built) == {"load": True}
+
+
+def test_a_load_that_somebody_paused_ends_nobody_who_stays() -> None:
+    assert _called([sys.executable, "-c", "import sys; sys.exit(130)"]) == 130
+
+
+def test_a_load_that_was_begun_with_other_code_is_found_anew(retcon: Retcon, built: Path) -> None:
+    workspace = Workspace(built)
+    (made,) = workspace.ledger.runs()
+    stuck = Recorder(workspace, replace(made.plan, id="20260122_fct_orders_usd_st1k", load=Load())).stage()
+    edit(built, "SELECT", "SELECT 1 AS one,")
+    answer = retcon("load")
+    assert answer.code == 0, answer.err
+    assert f"{stuck.run.id} isn't gone on with: the code of {ORDERS} changed since" in " ".join(answer.err.split())
+    workspace = Workspace(built)
+    run = workspace.ledger.run(stuck.run.id)
+    workspace.close()
+    assert run is not None
+    assert run.state is RunState.CANCELLED
 
 
 def test_what_another_process_is_at_is_left_to_it(retcon: Retcon, built: Path) -> None:
@@ -276,7 +312,7 @@ def test_status_says_what_it_cant_tell(retcon: Retcon, built: Path, monkeypatch:
     lake.close()
     answer = retcon("status")
     assert answer.code == 0, answer.err
-    assert f"{ORDERS}: changes of raw.orders can't be seen" in answer.out
+    assert f"how fresh {ORDERS} is: raw.orders is not there" in answer.out
     edit(built, "SELECT", "SELEC")
     answer = retcon("status")
     assert answer.code == 0, answer.err

@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 
 from retcon.core.leases import Driver
-from retcon.core.runs import Paused, Run
+from retcon.core.runs import Paused, Run, RunState
 from retcon.errors import Conflict
 from retcon.flow.apply import open_run
+from retcon.flow.cancel import cancel_if_left
 from retcon.flow.context import Context
-from retcon.flow.driving import driving
+from retcon.flow.driving import Caller, driving, turn_or_busy
 from tests.flow.workshops import Workshop
 
 ADA = Driver(who="ada", host="desk", pid=17, began="1")
@@ -92,3 +93,19 @@ def test_who_was_taken_over_from_can_record_nothing_more(workshop: Workshop, run
     now = workshop.ledger.lease(run.id)
     assert now is not None
     assert now.token == token
+
+
+def test_who_waits_for_spark_keeps_others_from_it_and_drives_it_then(workshop: Workshop, run: Run) -> None:
+    w = workshop.workspace
+    ada = Caller(
+        ledger=w.ledger, clock=w.clock, who="ada", driver=ADA, is_gone=lambda _: False, say=lambda _: None, patience=0.1
+    )
+    ben = replace(ada, who="ben", driver=BEN)
+    with turn_or_busy(run, ada):
+        with pytest.raises(Conflict, match=r"run by ada on desk"):
+            cancel_if_left(run, "found anew", ben, w.tables)
+        with driving(run, context_of(workshop, ADA)):
+            held = workshop.ledger.lease(run.id)
+            assert held is not None
+            assert held.driver == ADA
+    assert cancel_if_left(run, "found anew", ben, w.tables).state is RunState.CANCELLED

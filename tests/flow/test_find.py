@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyiceberg.typedef import Record
 
+from retcon.core.exceptions import Decision
 from retcon.core.loads import NEVER_BUILT, Found, refusal_of
 from retcon.core.plans import Plan
 from retcon.core.runs import Published
@@ -41,6 +43,24 @@ def add(workshop: Workshop, *labels: str) -> None:
     ordinals = (days(label).ordinals[0] for label in labels)
     workshop.lake.add(SOURCE, *(entry(o, Record(o), rows=5, low=o, high=o) for o in ordinals))
     workshop._workspace = None  # as in a later process
+
+
+def rewritten(workshop: Workshop, label: str) -> None:
+    """The files of a day as one, as a compaction does it."""
+    ordinal = days(label).ordinals[0]
+    table = workshop.lake.table(SOURCE)
+    old = [task.file for task in table.scan().plan_files() if task.file.partition[0] == ordinal]
+    with table.transaction() as transaction, transaction.update_snapshot().overwrite() as rewrite:
+        for file in old:
+            rewrite.delete_data_file(file)
+        new = entry(ordinal, Record(ordinal), rows=sum(f.record_count for f in old), low=ordinal, high=ordinal)
+        new.spec_id = 0
+        rewrite.append_data_file(new)
+
+    def as_replace(metadata: dict[str, Any]) -> None:
+        metadata["snapshots"][-1]["summary"]["operation"] = "replace"
+
+    workshop.lake.rewrite(SOURCE, as_replace)
 
 
 def find(workshop: Workshop) -> Found:
@@ -201,3 +221,53 @@ def test_a_watermark_whose_snapshot_has_expired_is_not_set_to_a_moment(workshop:
         model = workshop.workspace.project.graph.models[MODEL]
         with pytest.raises(Refused, match=told):
             workshop.workspace.watermarks.reset(model, datetime.now(UTC).date(), "a test", only=None, at=NOW, who="ada")
+
+
+def test_a_day_that_another_input_lacks_when_it_begins_waits_for_it(workshop: Workshop) -> None:
+    workshop.lake.by_day("raw.rates", f"{FIRST}..2026-01-22")
+    workshop.model(
+        MODEL,
+        f"{SOURCE}: {{time: d}}, raw.rates: {{time: d, on_change: ignore}}",
+        f"SELECT s.d, count(*) AS n FROM {SOURCE} s JOIN raw.rates r ON r.d = s.d GROUP BY s.d",
+    )
+    add(workshop, "2026-01-23")
+    early = find(workshop)
+    workshop.workspace.loader.advance(Due(found=(early,), plan=None, advances=early.advances), NOW, "ada")
+    workshop.now = NOW + timedelta(days=1)
+    lacking = find(workshop)
+    assert (lacking.stale.text, {t: s.text for t, s in lacking.waiting.items()}) == ("", {"raw.rates": "2026-01-23"})
+    assert lacking.advances == (), "else nothing would tell of it any more"
+    workshop.lake.append("raw.rates", "2026-01-23")
+    assert find(workshop).stale.text == "2026-01-23"
+
+
+def test_what_only_reads_what_is_loaded_is_left_alone_where_another_of_its_sources_is_gone(workshop: Workshop) -> None:
+    workshop.lake.by_day("raw.other", f"{FIRST}..{LAST}")
+    workshop.model(
+        "mart.reader",
+        f"{MODEL}: {{time: d}}, raw.other: {{time: d}}",
+        f"SELECT a.d, a.n FROM {MODEL} a JOIN raw.other o ON a.d = o.d",
+    )
+    workshop.publish_by_hand("mart.reader", f"{FIRST}..{LAST}")
+    workshop.lake.catalog.drop_table("raw.other")
+    add(workshop, "2026-01-05")
+    found = due(workshop)
+    assert found.plan is not None
+    assert scope(found.plan) == {MODEL: "2026-01-05"}
+    refused = refusal_of(found.found)
+    assert refused is not None
+    assert "raw.other is not there" in refused.message
+
+
+def test_what_was_rejected_does_not_come_back_because_files_are_rewritten(workshop: Workshop) -> None:
+    workshop.model(MODEL, keys="replay: {window: 5 days}")
+    add(workshop, "2026-01-05")
+    late = find(workshop).exceptions
+    assert [each.slice for each in late] == ["2026-01-05"]
+    workshop.ledger.move_watermarks([], late, is_set=True, why="a test", at=NOW, who="ada")
+    workshop.ledger.decide(workshop.ledger.exceptions(), Decision.REJECTED, at=NOW, by="cfo", reason="audited")
+    assert not find(workshop).exceptions
+    rewritten(workshop, "2026-01-05")
+    assert not find(workshop).exceptions, "the same rows in another file"
+    add(workshop, "2026-01-05")
+    assert [each.slice for each in find(workshop).exceptions] == ["2026-01-05"]

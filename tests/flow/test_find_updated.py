@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from retcon.core.loads import Found
+from retcon.core.loads import Found, refusal_of
 from retcon.core.projects import Source
 from retcon.core.slices import Grain, SliceSet
 from retcon.core.updates import SliceRows, Wanted, mark_value
@@ -17,6 +17,7 @@ from retcon.flow.load import Due
 from retcon.flow.plan import Ask
 from retcon.wiring import Workspace
 from tests.flow.workshops import NOW, Workshop, scope
+from tests.ledger.examples import Driver
 
 OPTIONS = "options: {url: 'jdbc:x', dbtable: t}"
 MARK = datetime(2026, 1, 21, 9, tzinfo=UTC)
@@ -76,8 +77,10 @@ def advance(workshop: Workshop, model: str, to: datetime) -> None:
     workshop.ledger.move_watermarks([step], is_set=True, why="a test", at=NOW, who="ada")
 
 
-def due(workshop: Workshop, *models: str) -> Due:
-    ask = Ask(select=(), reason="a load", command="retcon load", by="ada", now=workshop.now, suffix="load")
+def due(workshop: Workshop, *models: str, exclude: tuple[str, ...] = ()) -> Due:
+    ask = Ask(
+        select=(), exclude=exclude, reason="a load", command="retcon load", by="ada", now=workshop.now, suffix="load"
+    )
     return workshop.workspace.loader.due(models or ("mart.a",), ask)
 
 
@@ -119,6 +122,10 @@ def test_one_that_went_back_is_left_alone_also_as_a_reader_of_what_is_loaded(wor
     assert found.plan is not None
     assert [model.name for model in found.plan.models] == ["mart.up"]
     assert {each.model: bool(each.set_back) for each in found.found} == {"mart.up": False, "mart.a": True}
+    narrowed = due(workshop, "mart.up")
+    assert narrowed.plan is not None
+    assert [model.name for model in narrowed.plan.models] == ["mart.up"], "it isn't restated as a reader, either"
+    assert refusal_of(narrowed.found) is not None
 
 
 def test_the_trailing_window_of_the_model_goes_before_the_mark(workshop: Workshop, rows: Rows) -> None:
@@ -214,3 +221,34 @@ def test_how_fresh_a_model_is_that_reads_it_is_told_without_looking_at_rows(work
     assert found["mart.a"].unknown == "raw.s is known by its rows: `retcon load --dry-run` looks at them"
     assert found["mart.b"].unknown == ""
     assert rows.looks == []
+
+
+def test_what_is_excluded_is_not_restated_as_a_reader_either(workshop: Workshop, rows: Rows) -> None:
+    rows.updated["2026-01-10"] = MARK
+    workshop.lake.by_day("raw.other", "2026-01-01..2026-01-11")
+    workshop.model("mart.up", "raw.other: {time: d}")
+    workshop.model(
+        "mart.a", "raw.s: {time: d}, mart.up: {time: d}", "SELECT s.d, 1 AS n FROM raw.s s JOIN mart.up u ON s.d = u.d"
+    )
+    for exclude, planned in (((), ["mart.up", "mart.a"]), (("mart.a",), ["mart.up"])):
+        found = due(workshop, "mart.up", exclude=exclude)
+        assert found.plan is not None
+        assert [model.name for model in found.plan.models] == planned
+        assert refusal_of(found.found) is None
+
+
+def test_a_day_that_begins_between_the_look_and_the_publish_is_built(workshop: Workshop, rows: Rows) -> None:
+    midnight = datetime(2026, 1, 23, tzinfo=UTC)
+    workshop.now = midnight - timedelta(minutes=10)
+    workshop.model("mart.a", "raw.s: {time: d}")
+    rows.updated |= {"2026-01-11": MARK + timedelta(hours=1), "2026-01-23": MARK - timedelta(days=1)}
+    plan = due(workshop).plan
+    assert plan is not None
+    assert scope(plan) == {"mart.a": "2026-01-11"}
+    driver = Driver(workshop.ledger, plan, at=midnight + timedelta(minutes=10))
+    driver.begin_publish()
+    driver.publish()
+    workshop.now = midnight + timedelta(hours=1)
+    workshop.settings(f"sources: {{raw.s: {{format: jdbc, {OPTIONS}, updated: at}}}}")
+    (found,) = find(workshop)
+    assert "2026-01-23" in {slice.label for slice in found.stale}

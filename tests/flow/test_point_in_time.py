@@ -8,9 +8,14 @@ from typing import Any
 
 import pytest
 
+from retcon.core.exceptions import LateChange
+from retcon.core.jobs import Job
+from retcon.core.measures import SliceMeasure
 from retcon.core.plans import from_document, to_document
+from retcon.core.slices import Slice
 from retcon.errors import Refused
 from retcon.flow.apply import open_run
+from retcon.wiring import Workspace
 from tests.flow.workshops import Workshop, reading, scope, share
 from tests.lakehouse.lakes import Lake
 
@@ -92,3 +97,31 @@ def test_the_past_of_a_model_isnt_restated_with_it(workshop: Workshop) -> None:
     assert scope(workshop.plan("mart.a", start="2026-01-02", end="2026-01-02")) == {"mart.a": "2026-01-02"}
     with pytest.raises(Refused, match=r"mart\.b reads mart\.a as it was"):
         workshop.plan("mart.a", "mart.b", start="2026-01-02", end="2026-01-02")
+
+
+def test_a_late_change_of_another_input_is_told_with_or_without_the_history_of_this_one(
+    workshop: Workshop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    def outcome(_: Workspace, job: Job, __: object) -> dict[Slice, SliceMeasure]:
+        asked.append(job.slices.text)
+        return {}
+
+    monkeypatch.setattr(Workspace, "_outcome", outcome)
+    workshop.lake.by_day("raw.t", "2026-01-02..2026-01-20")
+    workshop.model(
+        "mart.both",
+        "raw.t: {time: d}, raw.s: {time: d, as_of: slice}",
+        "SELECT t.d, count(*) AS n FROM raw.t t JOIN raw.s s ON s.d = t.d GROUP BY t.d",
+        keys="replay: {window: 5 days}",
+    )
+    workshop.publish_by_hand("mart.both", "2026-01-02..2026-01-03")
+    late = [LateChange(model="mart.both", slice="2026-01-02", contents={}, because_of=("raw.t",))]
+    impact = workshop.workspace.loader._impact
+    assert [each.slice for each in impact.of(late)] == ["2026-01-02"]
+    assert asked == ["2026-01-02"]
+    dated(workshop.lake, "raw.s", (4, 6), (22, 6))
+    workshop.settings()
+    (untold,) = workshop.workspace.loader._impact.of(late)
+    assert (untold.rows, len(asked)) == ((None, None), 1), "what it was then has expired"

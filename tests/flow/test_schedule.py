@@ -61,12 +61,12 @@ def test_what_one_process_took_no_other_gets_and_it_is_done_at_the_end(ledger: S
     due = now_standing(ledger)
     assert due.is_due, "it never was"
     with taking([due], caller(ledger), claim="a") as taken:
-        assert [each.model for each in taken] == [FCT]
+        assert [each.model for each in taken.turns] == [FCT]
         with taking([now_standing(ledger)], caller(ledger, BEN), claim="b") as other:
-            assert other == []
+            assert other.turns == ()
     assert not now_standing(ledger).is_due
     with taking([due], caller(ledger, BEN), claim="c") as late:
-        assert late == [], "who looked before it was done doesn't do it again"
+        assert late.turns == (), "who looked before it was done doesn't do it again"
 
 
 def test_a_load_that_fails_lets_go_and_tells_why(ledger: SqlLedger) -> None:
@@ -84,21 +84,21 @@ def test_a_process_that_is_no_more_is_taken_over_from_at_once(ledger: SqlLedger)
     ledger.prepare()
     ledger.claim_schedules({(FCT, Kind.LOAD): NOON}, ADA, claim="dead", seconds=3600)
     with taking([now_standing(ledger)], caller(ledger, BEN), claim="b") as taken:
-        assert taken == []
+        assert taken.turns == ()
     with taking([now_standing(ledger)], caller(ledger, BEN, ADA), claim="b") as taken:
-        assert len(taken) == 1
+        assert len(taken.turns) == 1
 
 
 def test_a_long_load_keeps_its_claim(ledger: SqlLedger) -> None:
     with taking([now_standing(ledger)], caller(ledger), claim="a", seconds=0.2) as taken:
-        assert taken
+        assert taken.turns
         time.sleep(0.6)
         assert now_standing(ledger).turn.claim is not None
 
 
 def test_nothing_due_makes_no_ledger(ledger: SqlLedger) -> None:
     with taking([], caller(ledger), claim="a") as taken:
-        assert taken == []
+        assert taken.turns == ()
     assert not ledger.exists()
 
 
@@ -168,3 +168,14 @@ def test_what_another_process_is_at_is_left_to_it() -> None:
     stayed.turns["mart.a"] = Turn(model="mart.a", kind=Kind.LOAD, claim=claim)
     assert stayed.stay() == []
     assert stayed.looks == 31, "every minute: it may have died"
+
+
+def test_a_model_that_was_left_alone_stays_due_and_tells_why_and_others_are_done(ledger: SqlLedger) -> None:
+    other = replace(now_standing(ledger), schedule=replace(now_standing(ledger).schedule, model="mart.other"))
+    with taking([now_standing(ledger), other], caller(ledger), claim="a") as taken:
+        taken.troubles[FCT] = "raw.s is not there"
+    after = now_standing(ledger)
+    assert after.is_due
+    assert (after.turn.claim, after.turn.trouble) == (None, "raw.s is not there")
+    done = ledger.turns()["mart.other", Kind.LOAD]
+    assert (done.done, done.trouble) == (other.due, "")

@@ -12,7 +12,7 @@ from retcon.core.plans import Load
 from retcon.core.runs import Cancelled
 from retcon.errors import Conflict
 from retcon.ledger.store import SqlLedger
-from tests.ledger.examples import FCT, NOON, Driver, a_plan, published, published_run
+from tests.ledger.examples import FCT, NOON, Driver, a_plan, published, published_run, rebuilt
 
 PLAN = a_plan("wrote", days=2)
 FIRST, SECOND = (slice.label for slice in PLAN.models[0].slices)
@@ -123,4 +123,23 @@ def test_a_plan_that_is_given_up_restates_nothing(ledger: SqlLedger) -> None:
     ledger.decide(ledger.exceptions(), Decision.APPROVED, run=PLAN.id, at=NOON, by="cfo", reason="from the bank")
     assert ledger.exceptions() == []
     driver.tell(Cancelled(reason="not this year"))
+    assert decisions(ledger) == [(FIRST, Decision.OPEN)]
+
+
+def test_what_is_approved_waits_until_its_plan_is_applied(ledger: SqlLedger) -> None:
+    ledger.prepare()
+    noted(ledger, LATE)
+    ledger.decide(ledger.exceptions(), Decision.APPROVED, run=PLAN.id, at=NOON, by="cfo", reason="restate it")
+    (waiting,) = ledger.exceptions()
+    assert (waiting.decision, waiting.run) == (Decision.APPROVED, PLAN.id)
+    Driver(ledger, PLAN)
+    assert ledger.exceptions() == [], "it is on its way"
+
+
+def test_what_tables_say_was_undone_is_open_again(ledger: SqlLedger) -> None:
+    ledger.prepare()
+    noted(ledger, replace(LATE, contents={"o": f"content of {FIRST}"}))
+    driver = published_run(ledger, PLAN)
+    assert decisions(ledger) == [(FIRST, Decision.RESTATED)]
+    ledger.rebuild(driver.plan, rebuilt(driver.plan, undone=True), at=NOON, who="doctor")
     assert decisions(ledger) == [(FIRST, Decision.OPEN)]

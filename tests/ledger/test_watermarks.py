@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
-from retcon.core.plans import Load
+from retcon.core.plans import Load, from_document, to_document
 from retcon.core.watermarks import NOTHING_LOADED, Advance, Mark
 from retcon.ledger.store import SqlLedger
-from tests.ledger.examples import ANN, FCT, NOON, Driver, a_plan
+from tests.ledger.examples import ANN, FCT, NOON, Driver, a_plan, rebuilt
 
 PLAN = a_plan("load", days=1)
 
@@ -86,3 +87,26 @@ def test_what_somebody_reset_since_is_compared_from_the_beginning(ledger: SqlLed
     move(ledger, 9, "restored", is_set=is_set)
     undone.roll_back()
     assert standing(ledger) is None
+
+
+def test_a_load_that_tables_say_was_undone_counts_as_undone(ledger: SqlLedger) -> None:
+    known = load(ledger, "a", 11)
+    assert standing(ledger) == 11
+    ledger.rebuild(known.plan, rebuilt(known.plan, undone=True), at=NOON, who=ANN)
+    assert standing(ledger) == 10
+    lost = replace(PLAN, id="b", load=Load(advances=(Advance(mark=mark(12), after=newest(ledger)),)))
+    ledger.rebuild(lost, rebuilt(lost, undone=True, lost=True), at=NOON, who=ANN)
+    assert standing(ledger) == 10, "it was published, and taken back"
+
+
+def test_when_an_input_was_looked_at_goes_with_its_mark(ledger: SqlLedger) -> None:
+    looked = NOON - timedelta(hours=3)
+    step = Advance(mark=replace(mark(11), looked=looked), after=newest(ledger))
+    plan = replace(PLAN, id="a", load=Load(advances=(step,)))
+    assert from_document(to_document(plan)) == plan
+    first = Driver(ledger, plan)
+    first.begin_publish()
+    first.publish()
+    assert ledger.watermarks()[FCT, "o"].mark.looked == looked
+    load(ledger, "b", 12).roll_back()
+    assert ledger.watermarks()[FCT, "o"].mark.looked == looked, "put back as it was"

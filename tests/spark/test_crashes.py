@@ -359,7 +359,7 @@ class Scenes:
         def act() -> None:
             caller = replace(self.shop.workspace.caller(lambda _: None), is_gone=lambda _: True)
             with taking([each for each in standing() if each.is_due], caller, claim=new_claim()) as taken:
-                if taken:
+                if taken.turns:
                     self.shop.load()
 
         def check() -> None:

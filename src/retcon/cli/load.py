@@ -17,15 +17,17 @@ from retcon.cli.schedule_results import turns_result
 from retcon.cli.terminals import Terminal, terminal_of, zone_of
 from retcon.cli.views.loads import found_view, load_view
 from retcon.cli.views.schedules import not_due_view
-from retcon.core.loads import refusal_of, total
+from retcon.core.loads import refusal_of, total, troubles_of
 from retcon.core.runs import Run
 from retcon.core.schedules import Kind, Standing
 from retcon.errors import BadArguments, Refused
 from retcon.flow.apply import apply
-from retcon.flow.cancel import stop_and_cancel
+from retcon.flow.cancel import cancel_if_left
+from retcon.flow.driving import turn_or_busy
 from retcon.flow.load import Due
 from retcon.flow.plan import Ask
 from retcon.flow.schedule import taking
+from retcon.flow.still_fits import changed_code
 from retcon.wiring import Workspace, new_claim, new_suffix
 
 _REASON = "load: what changed in the inputs"
@@ -74,10 +76,12 @@ def load(
     names = workspace.project.graph.select(tuple(select or ()), tuple(exclude or ()))
     if not names:
         raise Refused("no model is left to load", next="`retcon check` lists the models of this project")
+    left_out = tuple(exclude or ())
+    everything = _Scope(names=names, deep=names if deep else (), exclude=left_out)
     standing = workspace.schedules.standing(names, workspace.clock(), coming=1)
     open_turns = [each for each in standing if each.is_due and (due or deep or each.kind is Kind.LOAD)]
     if dry_run:
-        scope = _scope(open_turns) if due else _Scope(names=names, deep=names if deep else ())
+        scope = _scope(open_turns, left_out) if due else everything
         found = _due(scope, workspace, dry_run=True) if scope.names else _NOTHING
         terminal.report(
             lambda: load_result(found, ()) | turns_result(open_turns if due else None),
@@ -85,13 +89,14 @@ def load(
         )
         return
     with taking(open_turns, workspace.caller(terminal.say), claim=new_claim()) as taken:
-        scope = _scope(taken) if due else _Scope(names=names, deep=names if deep else ())
+        scope = _scope(taken.turns, left_out) if due else everything
         loaded = _loaded(scope, workspace, terminal, max_active) if scope.names else _Loaded()
+        taken.troubles.update(troubles_of(loaded.told.found))
     reports = [workspace.teller.show_run(run) for run in loaded.runs]
     diffs = [workspace.teller.diff(run) for run in loaded.runs]
     told, zone = loaded.told, zone_of(workspace)
     warned = [verdict for report in reports for verdict in report.verdicts if verdict.verdict.is_warning]
-    result = load_result(told, loaded.runs) | turns_result(taken if due else None)
+    result = load_result(told, loaded.runs) | turns_result(taken.turns if due else None)
     result["warnings"] = verdict_results(warned)
     back = refusal_of(told.found)
     if back is not None and terminal.as_json:
@@ -111,6 +116,8 @@ class _Scope:
 
     names: tuple[str, ...]
     deep: tuple[str, ...]
+    exclude: tuple[str, ...]
+    """Selectors of what isn't restated either where it reads these."""
 
 
 _NOTHING = Due(found=(), plan=None)
@@ -124,11 +131,12 @@ class _Loaded:
     runs: tuple[Run, ...] = ()
 
 
-def _scope(turns: Sequence[Standing]) -> _Scope:
+def _scope(turns: Sequence[Standing], exclude: tuple[str, ...]) -> _Scope:
     """A model that is compared as a whole is loaded by that, too."""
     return _Scope(
         names=tuple(dict.fromkeys(each.model for each in turns)),
         deep=tuple(each.model for each in turns if each.kind is Kind.DEEP),
+        exclude=exclude,
     )
 
 
@@ -137,9 +145,13 @@ def _loaded(scope: _Scope, workspace: Workspace, terminal: Terminal, max_active:
     for run in workspace.loader.unchecked(scope.names):
         follow_up(run, workspace, terminal)
     unfinished = workspace.loader.unfinished(scope.names)
-    if unfinished is not None and not unfinished.tables:
-        # Nothing of it is staged: what changed since is found along with it.
-        stop_and_cancel(unfinished, "found anew", workspace.caller(terminal.say), workspace.tables)
+    changed = "" if unfinished is None else _changed(unfinished, workspace)
+    if unfinished is not None and (changed or not unfinished.tables):
+        # Nothing of it is staged, or not as it would be now: what changed since is found along with it.
+        if changed:
+            terminal.say(f"{unfinished.id} isn't gone on with: {changed} changed since; what it found is found anew")
+        why = f"found anew: {changed} changed" if changed else "found anew"
+        cancel_if_left(unfinished, why, workspace.caller(terminal.say), workspace.tables)
     elif unfinished is not None:
         terminal.say(f"going on with {unfinished.id}, which isn't over")
         runs.append(_run(opened(unfinished.plan, workspace), workspace, terminal, max_active))
@@ -159,6 +171,12 @@ def _loaded(scope: _Scope, workspace: Workspace, terminal: Terminal, max_active:
     return _Loaded(told=first if scope.deep else due, runs=tuple(runs))
 
 
+def _changed(run: Run, workspace: Workspace) -> str:
+    """Why a load can't be gone on with; empty where it can, or where a catalog may have been asked to publish it."""
+    is_undecided = workspace.ledger.intent(run.id) is not None
+    return "" if is_undecided else changed_code(run.plan, workspace.project)
+
+
 def _due(scope: _Scope, workspace: Workspace, *, dry_run: bool = False) -> Due:
     ask = Ask(
         select=(),
@@ -167,6 +185,7 @@ def _due(scope: _Scope, workspace: Workspace, *, dry_run: bool = False) -> Due:
         by=workspace.who,
         now=workspace.clock(),
         suffix=new_suffix(),
+        exclude=scope.exclude,
         dry_run=dry_run,
     )
     return workspace.loader.due(scope.names, ask, deep=scope.deep)
@@ -174,4 +193,5 @@ def _due(scope: _Scope, workspace: Workspace, *, dry_run: bool = False) -> Due:
 
 def _run(run: Run, workspace: Workspace, terminal: Terminal, max_active: int) -> Run:
     workspace.expect(run.plan)
-    return go_on(run, workspace, terminal, max_active, apply)
+    with turn_or_busy(run, workspace.caller(terminal.say)):
+        return go_on(run, workspace, terminal, max_active, apply)

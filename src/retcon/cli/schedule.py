@@ -18,7 +18,7 @@ from retcon.cli.schedule_results import schedule_result
 from retcon.cli.terminals import Terminal, terminal_of, zone_of
 from retcon.cli.views.schedules import schedule_view
 from retcon.core.schedules import Standing, schedules_of, without_claims_of
-from retcon.errors import BadArguments, Interrupted, Refused, RetconError
+from retcon.errors import BadArguments, Refused, RetconError
 from retcon.flow.schedule import watch as stay
 from retcon.processes import is_gone
 
@@ -125,6 +125,6 @@ def _called(command: Sequence[str]) -> int:
         except KeyboardInterrupt:
             is_interrupted = True
             child.send_signal(signal.SIGINT)
-    if is_interrupted or child.returncode == Interrupted.exit_code:
+    if is_interrupted:  # a load that somebody else paused, or cancelled, ends with the same code
         raise KeyboardInterrupt
     return child.returncode

@@ -34,6 +34,8 @@ class LateChange:
     """By input that is followed: what it holds now of what the slice reads."""
     because_of: tuple[str, ...]
     """The inputs that changed."""
+    snapshots: Mapping[str, int] = field(default_factory=dict)
+    """By input of Iceberg that is followed: the snapshot at which it holds that."""
     rows: tuple[int | None, int | None] = (None, None)
     """As published, and as it would come out; None: not known."""
     metrics: Mapping[str, Pair] = field(default_factory=dict)
@@ -69,6 +71,7 @@ def late_document(late: LateChange) -> dict[str, Any]:
         "slice": late.slice,
         "contents": dict(late.contents),
         "because_of": list(late.because_of),
+        "snapshots": dict(late.snapshots),
         "rows": list(late.rows),
         "metrics": {name: list(pair) for name, pair in late.metrics.items()},
     }
@@ -82,6 +85,7 @@ def late_from(document: Mapping[str, Any]) -> LateChange:
         slice=document["slice"],
         contents=document["contents"],
         because_of=tuple(document["because_of"]),
+        snapshots=document.get("snapshots", {}),
         rows=(old, new),
         metrics={name: (before, after) for name, (before, after) in document["metrics"].items()},
     )

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from retcon.core.loads import Found
+from retcon.core.loads import Found, troubles_of
 from retcon.core.slices import Grain, Slice, SliceSet
 
 
@@ -38,8 +38,8 @@ class Freshness:
 
 def freshness_of(found: Found, published: SliceSet, by_code: SliceSet, held: SliceSet, now: datetime) -> Freshness:
     """From what a load would find. Other code doesn't make a slice incomplete: loads follow inputs."""
-    if found.set_back:
-        return Freshness(model=found.model, unknown="; ".join(found.set_back.values()))
+    if found.is_left_alone:
+        return Freshness(model=found.model, unknown=troubles_of([found])[found.model])
     differs = _union(found.why, published)
     complete = published - differs
     lacking = differs | _union(found.waiting, published)

@@ -191,6 +191,15 @@ def total(found: Iterable[Found]) -> int:
     return sum(len(each.stale) for each in found)
 
 
+def troubles_of(found: Sequence[Found]) -> dict[str, str]:
+    """By model that was left alone: why."""
+    return {
+        each.model: "; ".join([*(f"{table} is not there" for table in each.gone), *each.set_back.values()])
+        for each in found
+        if each.is_left_alone
+    }
+
+
 def refusal_of(found: Sequence[Found]) -> Refused | None:
     """Why models weren't loaded that read what was set back, or is gone; None where nothing is."""
     gone = sorted({table for each in found for table in each.gone})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -26,6 +26,8 @@ class Mark:
     """Of an input without snapshots: what its files looked like, or how far its `updated` column was read. Of one with
     them: from when on it holds rows of slices that hadn't begun.
     """
+    looked: datetime | None = field(default=None, compare=False)
+    """When a load looked at the input: what had begun by then is consumed. None: nobody knows, or somebody set it."""
 
 
 def ahead_value(since: datetime | None) -> str | None:
@@ -72,6 +74,7 @@ def advance_document(advance: Advance) -> dict[str, Any]:
         "uuid": mark.uuid,
         "snapshot": mark.snapshot_id,
         "value": mark.value,
+        "looked": None if mark.looked is None else mark.looked.isoformat(),
         "after": advance.after,
     }
 
@@ -86,6 +89,7 @@ def advance_from(document: Mapping[str, Any]) -> Advance:
             uuid=document["uuid"],
             snapshot_id=document["snapshot"],
             value=document["value"],
+            looked=None if (looked := document.get("looked")) is None else datetime.fromisoformat(looked),
         ),
         after=document["after"],
     )

@@ -7,7 +7,7 @@ from contextlib import suppress
 from retcon.core.runs import Cancelled, PublishRefused, Run, RunState
 from retcon.errors import Refused, RetconError
 from retcon.flow.commit import require_undecided
-from retcon.flow.driving import Caller, stopped
+from retcon.flow.driving import Caller, stopped, turn_or_busy
 from retcon.flow.ports import Clock, Ledger, Tables
 from retcon.flow.unrecorded import require_recorded
 
@@ -16,6 +16,13 @@ def stop_and_cancel(run: Run, reason: str, caller: Caller, tables: Tables) -> Ru
     """Cancel a run after whoever drives it has stopped: nobody makes a branch then that would be left behind."""
     _require_cancellable(run)
     with stopped(run, f"to cancel it: {reason}" if reason else "to cancel it", caller) as token:
+        standing = caller.ledger.run(run.id) or run
+        return cancel(standing, reason, caller.ledger, tables, clock=caller.clock, who=caller.who, fence=token)
+
+
+def cancel_if_left(run: Run, reason: str, caller: Caller, tables: Tables) -> Run:
+    """Cancel a run that nobody drives; refused where somebody does."""
+    with turn_or_busy(run, caller) as token:
         standing = caller.ledger.run(run.id) or run
         return cancel(standing, reason, caller.ledger, tables, clock=caller.clock, who=caller.who, fence=token)
 

@@ -69,6 +69,17 @@ def stopped(run: Run, why: str, caller: Caller) -> Iterator[int]:
 
 
 @contextmanager
+def turn_or_busy(run: Run, caller: Caller) -> Iterator[int]:
+    """Hold the lease on a run, refused where somebody else drives it. Also while Spark starts, so that nobody takes it
+    for left: who drives it then takes it over from here.
+    """
+    with turn_if_free(run, caller) as token:
+        if token is None:
+            raise _busy(run, caller.ledger.lease(run.id), LEASE_SECONDS)
+        yield token
+
+
+@contextmanager
 def turn_if_free(run: Run, caller: Caller) -> Iterator[int | None]:
     """Hold the lease on a run that nobody drives; None where somebody does."""
     token = _take(run, caller, LEASE_SECONDS)
@@ -81,8 +92,9 @@ def turn_if_free(run: Run, caller: Caller) -> Iterator[int | None]:
 
 def _take(run: Run, by: Context | Caller, seconds: float) -> int | None:
     held = by.ledger.lease(run.id)
-    # Killed on this machine: nobody has to wait for a lease that nobody renews.
-    if held is not None and not by.is_gone(held.driver):
+    # Killed on this machine: nobody has to wait for a lease that nobody renews. Nor for its own, from before Spark
+    # was started.
+    if held is not None and held.driver != by.driver and not by.is_gone(held.driver):
         return None
     return by.ledger.take_lease(run.id, by.driver, over=None if held is None else held.token, seconds=seconds)
 

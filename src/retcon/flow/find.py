@@ -12,7 +12,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from retcon.core.drifts import Compared, ComparedInput
-from retcon.core.exceptions import LateChange
+from retcon.core.exceptions import Decision, LateChange, LateEntry
 from retcon.core.loads import (
     NEVER_BUILT,
     Found,
@@ -60,6 +60,15 @@ class Finder:
             made = {upstream: each.stale for upstream, each in found.items() if each.stale}
             found[name] = self._find(self._graph.models[name], made, now, is_deep=name in deep)
         return list(found.values())
+
+    def left_alone(self, names: Collection[str], now: datetime) -> list[Found]:
+        """Those of these models that read what was set back, or is gone: a load restates nothing of them."""
+        self._inputs.now = now
+        looked = (
+            (name, *self._inputs.of_model(self._graph.models[name])) for name in self._graph.order if name in names
+        )
+        found = (self._left_alone(self._graph.models[name], looks, unseen) for name, looks, unseen in looked)
+        return [each for each in found if each is not None]
 
     def stale(self, names: Sequence[str], now: datetime) -> list[Stale]:
         """What of each model differs from what would be computed now, by inputs and by code, upstream first."""
@@ -159,13 +168,11 @@ class Finder:
         looks, unseen = self._inputs.of_model(model)
         if is_deep:
             looks = [replace(look, changed=None, recent=look.changed or look.recent) for look in looks]
+        left_alone = self._left_alone(model, looks, unseen)
+        if left_alone is not None:
+            return left_alone
         nothing = SliceSet(model.grain)
-        told = tuple(dict.fromkeys(note for look in looks for note in look.notes))
-        back = {look.input.table: look.set_back for look in looks if look.set_back}
-        gone = tuple(table for table in unseen if self._inputs.facts_of(table) is None)
-        if back or gone:
-            none = Found(model=model.name, stale=nothing, held=nothing, late=nothing, unseen=unseen, notes=told)
-            return replace(none, set_back=back, gone=gone)
+        told = _notes(looks)
         is_following = any(i.table in made for i in model.inputs if is_followed(i))
         is_quiet = all(look.is_unchanged and not self._inputs.begun_since(look, model, now) for look in looks)
         if looks and is_quiet and not is_following:
@@ -173,9 +180,10 @@ class Finder:
             none = Found(model=model.name, stale=nothing, held=nothing, late=nothing, unseen=unseen, notes=told)
             return replace(none, advances=advances)
         for look in looks:
-            if look.changed:  # what there is of it is known before it is asked which slices can be built
-                readers = readers_of(look.input, model, look.changed.slices, self._graph)
-                self._inputs.look_at(look, begun(readers or nothing, now))
+            if look.changed is not None:  # what there is of it is known before it is asked which slices can be built
+                readers = readers_of(look.input, model, look.changed.slices, self._graph) if look.changed else None
+                early = self._inputs.begun_since(look, model, now)
+                self._inputs.look_at(look, begun(readers or nothing, now) | early)
         world = self._world(model)
         looks = [self._inputs.with_ahead(look, now) for look in looks]
         shown = world.published.get(model.name, nothing)
@@ -220,6 +228,15 @@ class Finder:
             compared=self._known(shown, consumed) if is_deep else None,
         )
 
+    def _left_alone(self, model: Model, looks: Sequence[Look], unseen: tuple[str, ...]) -> Found | None:
+        back = {look.input.table: look.set_back for look in looks if look.set_back}
+        gone = tuple(table for table in unseen if self._inputs.facts_of(table) is None)
+        if not back and not gone:
+            return None
+        nothing = SliceSet(model.grain)
+        none = Found(model=model.name, stale=nothing, held=nothing, late=nothing, unseen=unseen, notes=_notes(looks))
+        return replace(none, set_back=back, gone=gone)
+
     def _exceptions(
         self, model: Model, looks: Sequence[Look], late: SliceSet, why: Mapping[str, SliceSet]
     ) -> tuple[LateChange, ...]:
@@ -231,10 +248,30 @@ class Finder:
                 slice=slice.label,
                 contents={look.input.name: self._inputs.content(look, model, slice) for look in looks},
                 because_of=tuple(name for name, slices in why.items() if slice in slices),
+                snapshots={look.input.name: at for look in looks if (at := look.mark.snapshot_id) is not None},
             )
             for slice in late
+            if slice.label not in recorded or not self._is_on_record(recorded[slice.label], model, looks, slice)
         )
-        return tuple(each for each in found if each.slice not in recorded or not recorded[each.slice].knows(each))
+        return tuple(found)
+
+    def _is_on_record(self, entry: LateEntry, model: Model, looks: Sequence[Look], slice: Slice) -> bool:
+        """Is what is late of a slice nothing but what was told of it before? Files that were only rewritten since
+        aren't more.
+        """
+        seen = {
+            name: Consumed(
+                model=model.name,
+                slice=slice.label,
+                input=name,
+                table=name,
+                snapshot_id=entry.late.snapshots.get(name),
+                content=content,
+            )
+            for name, content in entry.late.contents.items()
+        }
+        is_told = entry.decision is not Decision.RESTATED
+        return is_told and all(self._inputs.is_consumed(look, model, slice, seen) for look in looks)
 
     def _new_by_upstream(
         self, model: Model, made: Mapping[str, SliceSet], world: World, now: datetime
@@ -263,14 +300,13 @@ class Finder:
         now: datetime,
     ) -> SliceSet:
         """The slices that could be stale by this input."""
-        early = self._inputs.begun_since(look, model, now) & (possible - shown)
-        if look.is_unchanged:
-            return early
         if look.changed is None:
             # What was there before retcon knew it was made of nobody knows what: it stays until something changes.
             known = SliceSet.of(model.grain, (s.ordinal for s in possible if s not in shown or s.label in consumed))
             return known if look.recent is None else known | self._readers(look, look.recent, model, possible, now)
-        return early | self._readers(look, look.changed, model, possible, now)
+        # Also where another input lacks them: they wait, then.
+        early = self._inputs.begun_since(look, model, now) - shown
+        return early if look.is_unchanged else early | self._readers(look, look.changed, model, possible, now)
 
     def _readers(self, look: Look, changed: Changed, model: Model, possible: SliceSet, now: datetime) -> SliceSet:
         readers = readers_of(look.input, model, changed.slices, self._graph)
@@ -377,6 +413,10 @@ class Finder:
             r = self._records
             self._worlds[model.name] = world_of(r.project, r.tables, r.ledger, (model.name,))
         return self._worlds[model.name]
+
+
+def _notes(looks: Sequence[Look]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(note for look in looks for note in look.notes))
 
 
 def _all(nothing: SliceSet, parts: Mapping[str, SliceSet]) -> SliceSet:

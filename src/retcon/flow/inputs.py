@@ -73,6 +73,7 @@ class Inputs:
             uuid=facts.uuid,
             snapshot_id=facts.snapshot_id,
             value=value,
+            looked=self.now,
         )
         look = Look(input=i, by=by, cut=cut, mark=mark, watermark=watermark, changed=None)
         if watermark is None:
@@ -163,7 +164,9 @@ class Inputs:
         ahead = ahead_since(since.mark)
         if look.mark.uuid and ahead is None:
             return nothing
-        first = model.grain.ordinal(since.at) + 1 if ahead is None else model.grain.ordinal(ahead)
+        # A load may have looked at it long before it was published.
+        looked = since.mark.looked or since.at
+        first = model.grain.ordinal(looked) + 1 if ahead is None else model.grain.ordinal(ahead)
         new = SliceSet(model.grain, tuple(range(first, model.grain.ordinal(now) + 1)))
         if not new:
             return nothing

@@ -20,7 +20,7 @@ from retcon.errors import BadArguments, Refused
 from retcon.flow.moves import job_now
 from retcon.flow.plan import Ask, Planner
 from retcon.flow.ports import Clock, Ledger, Outcome, Tables
-from retcon.flow.worlds import world_of
+from retcon.flow.worlds import with_past, world_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,8 +49,9 @@ class Impact:
             return {}  # it stands on slices before it, or on rows that are there
         world = world_of(self.project, self.tables, self.ledger, (model.name,))
         scope = Scope(slices={model.name: slices}, selected=frozenset({model.name}))
-        planned = plan_model(model, scope, self.project.graph, world, self.clock(), None)
         try:
+            world = with_past(world, scope, self.project.graph, self.tables, self.clock())
+            planned = plan_model(model, scope, self.project.graph, world, self.clock(), None)
             self.project.settings.limits.require(slices=len(slices), bytes=planned.bytes)
             require_inputs((planned,), allow_missing=False)
             job = job_now(model, planned, world, self.project.settings.params, self.clock())

@@ -64,7 +64,10 @@ class Loader:
         """What has to be computed now. `ask` says who, when and how; its scope is found here, of deep models by
         comparing their whole history.
         """
-        found = Finder(self._project, self._tables, self._ledger).find(names, ask.now, deep=deep)
+        finder = Finder(self._project, self._tables, self._ledger)
+        found = finder.find(names, ask.now, deep=deep)
+        # Models that weren't asked for are restated along with what they read: not from what isn't there any more.
+        found += finder.left_alone(self._readers(found, names, ask), ask.now)
         if not ask.dry_run:
             found = [replace(each, exceptions=self._impact.of(each.exceptions)) for each in found]
         wanted = found
@@ -102,6 +105,14 @@ class Loader:
             self._ledger.move_watermarks(
                 due.advances, due.late, is_set=True, why=NOTHING_LOADED, at=now, who=who
             )  # fmt: skip
+
+    def _readers(self, found: Sequence[Found], names: Collection[str], ask: Ask) -> set[str]:
+        """Published models, not asked for, that read what has to be computed."""
+        graph = self._project.graph
+        made = [each.model for each in found if each.stale]
+        excluded = graph.select(ask.exclude) if ask.exclude else ()
+        readers = set().union(*(graph.descendants(name) for name in made)) - set(names) - set(excluded)
+        return {name for name in readers if (facts := self._tables.facts(name)) is not None and facts.snapshot_id}
 
     def _plan(self, wanted: Sequence[Found], ask: Ask) -> Plan:
         left_alone = {each.model for each in wanted if each.is_left_alone}

@@ -26,7 +26,7 @@ from retcon.core.planning import LeaveAlone, Scope, World, narrowed_to, plan_id,
 from retcon.core.plans import Beside, Load, Plan, PlannedModel, Request, beside_of
 from retcon.core.projects import Project
 from retcon.core.ranges import asked_or_default, held_by_inputs, since_start
-from retcon.core.readings import reading_of, require_hours_told
+from retcon.core.readings import require_hours_told
 from retcon.core.schemas import (
     planned_changes,
     repartitioned,
@@ -37,16 +37,16 @@ from retcon.core.schemas import (
 )
 from retcon.core.slices import WHOLE, Buckets, Cut, Grain, SliceSet
 from retcon.core.suggestions import nearest
-from retcon.core.tables import Column, TableContents, TableFacts
+from retcon.core.tables import Column, TableFacts
 from retcon.core.types import plain_type
-from retcon.core.versions import require_past_alone, versions_of
+from retcon.core.versions import require_past_alone
 from retcon.errors import BadArguments, Problem, ProjectInvalid, Refused
 from retcon.flow.looks import require_gate_tables
 from retcon.flow.moves import Moves
 from retcon.flow.ports import Homes, Ledger, Sql, Tables
 from retcon.flow.standing import known_tables
 from retcon.flow.watermarks import brought_in
-from retcon.flow.worlds import with_planned, world_of
+from retcon.flow.worlds import with_past, with_planned, world_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,7 +136,7 @@ class Planner:
         id = plan_id(ask.now, first, ask.suffix)
         there = world
         world = _without(world, {name for name in running if is_built_beside(changes[name])})
-        world = replace(world, past=self._past(scope, world, ask.now))
+        world = with_past(world, scope, graph, self._tables, ask.now)
         models = tuple(
             _built(plan_model(graph.models[name], scope, graph, world, ask.now, ask.wave), changes[name], id, there)
             for name in running
@@ -231,8 +231,8 @@ class Planner:
 
     def _moves(self, ask: Ask, world: World) -> Moves:
         def planned(model: Model, scope: Scope) -> PlannedModel:
-            past = self._past(scope, world, ask.now)
-            return plan_model(model, scope, self._project.graph, replace(world, past=past), ask.now, ask.wave)
+            seen = with_past(world, scope, self._project.graph, self._tables, ask.now)
+            return plan_model(model, scope, self._project.graph, seen, ask.now, ask.wave)
 
         return Moves(
             project=self._project,
@@ -298,19 +298,6 @@ class Planner:
                 snapshot = model.beside.instead_of
                 held = self._tables.contents(model.name, time=None, grain=WHOLE, snapshot_id=snapshot)
                 yield from beside_notes(model, model.beside.table, held.of(None), self._project.graph, restated)
-
-    def _past(self, scope: Scope, world: World, now: datetime) -> dict[tuple[str, str | None, Cut, int], TableContents]:
-        """What tables held when the slices ended that read them so."""
-        graph = self._project.graph
-        wanted: dict[tuple[str, str | None, Cut, int], None] = {}
-        for name, slices in scope.slices.items():
-            model = graph.models[name]
-            for i in (i for i in model.inputs if i.at_slice_end):
-                facts = world.facts.get(i.table)
-                reading = reading_of(i, model.grain, graph, facts)
-                time, cut = (None, WHOLE) if reading is None else (i.time, reading.resolution)
-                wanted |= {(i.table, time, cut, v.snapshot_id): None for v in versions_of(model, i, slices, facts, now)}
-        return {key: self._tables.contents(key[0], time=key[1], grain=key[2], snapshot_id=key[3]) for key in wanted}
 
     def _require_readable(self, planned: Sequence[str], world: World) -> dict[str, tuple[SchemaChange, ...]]:
         """What these models, in running order, read is there; how the columns of their own tables change."""

@@ -17,6 +17,7 @@ from retcon.errors import Conflict, Refused
 from retcon.flow.context import Context
 from retcon.flow.measure import kept_slices
 from retcon.flow.ports import Progress
+from retcon.flow.still_fits import again
 
 _UNTOUCHED = "nothing was published; production is untouched by this run"
 
@@ -52,9 +53,7 @@ def conflict_of(run: Run, seen: Mapping[str, Seen]) -> Conflict | None:
         for name, found in seen.items()
         if found.is_conflict
     ]
-    next = (
-        f"`retcon apply {run.id}` stages those slices anew; `retcon plan --refresh backfills/{run.id}.yaml` plans it so"
-    )
+    next = f"`retcon apply {run.id}` stages those slices anew; {again(run.plan, 'plans it so')}"
     return Conflict("; ".join(named), state=_UNTOUCHED, next=next) if named else None
 
 
@@ -288,7 +287,7 @@ def _conflict(run: Run, message: str) -> Conflict:
     return Conflict(
         message,
         state=_UNTOUCHED,
-        next=f"`retcon plan --refresh backfills/{run.id}.yaml` plans it anew on what is there now",
+        next=again(run.plan, "plans it anew on what is there now"),
     )
 
 

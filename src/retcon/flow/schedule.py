@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from datetime import datetime
 from threading import Event, Thread
 
@@ -40,12 +41,20 @@ class Schedules:
         return found
 
 
+@dataclass(frozen=True, kw_only=True)
+class Taken:
+    """The schedules that a process got."""
+
+    turns: Sequence[Standing] = ()
+    troubles: dict[str, str] = field(default_factory=dict)
+    """To be filled in, by model: why its time isn't done."""
+
+
 @contextmanager
-def taking(
-    due: Sequence[Standing], caller: Caller, *, claim: str, seconds: float = LEASE_SECONDS
-) -> Iterator[list[Standing]]:
-    """Those of these schedules that this process got, and nobody else. They are done when the block ends; where it
-    breaks off they are free for the next who looks, and where the process dies, when it gives no more sign of life.
+def taking(due: Sequence[Standing], caller: Caller, *, claim: str, seconds: float = LEASE_SECONDS) -> Iterator[Taken]:
+    """Those of these schedules that this process got, and nobody else. They are done when the block ends, but for those
+    with trouble; where it breaks off they are free for the next who looks, and where the process dies, when it gives no
+    more sign of life.
     """
     wanted, gone = without_claims_of(due, caller.is_gone)
     times = {(each.model, each.kind): each.due for each in wanted if each.due is not None}
@@ -54,13 +63,14 @@ def taking(
         caller.ledger.prepare()
         got = caller.ledger.claim_schedules(times, caller.driver, claim=claim, over=gone, seconds=seconds)
     if not got:
-        yield []
+        yield Taken()
         return
     over = Event()
     beat = Thread(target=_keep_alive, args=(caller.ledger, claim, seconds, over), name="schedules", daemon=True)
     beat.start()
+    taken = Taken(turns=[each for each in due if (each.model, each.kind) in got])
     try:
-        yield [each for each in due if (each.model, each.kind) in got]
+        yield taken
     except BaseException as broken:
         trouble = broken.message if isinstance(broken, RetconError) else type(broken).__name__
         with suppress(RetconError):
@@ -68,7 +78,7 @@ def taking(
             caller.ledger.end_claim(claim, at=caller.clock(), trouble=trouble)
         raise
     else:
-        caller.ledger.end_claim(claim, at=caller.clock())
+        caller.ledger.end_claim(claim, at=caller.clock(), troubles=taken.troubles)
     finally:
         over.set()
         beat.join()

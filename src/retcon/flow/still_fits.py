@@ -17,6 +17,17 @@ from retcon.flow.ports import Tables
 
 def require_unchanged_code(plan: Plan, project: Project) -> None:
     """The plan run is the plan reviewed: same code, same settings."""
+    changed = changed_code(plan, project)
+    if changed:
+        raise Refused(
+            f"{changed} changed since plan {plan.id} was made",
+            state="nothing was run",
+            next=again(plan, "renews the plan"),
+        )
+
+
+def changed_code(plan: Plan, project: Project) -> str:
+    """What of the code, the gates and the settings isn't as it was planned; empty: all is."""
     changed = [
         f"the code of {planned.name}"
         for planned in plan.models
@@ -31,12 +42,7 @@ def require_unchanged_code(plan: Plan, project: Project) -> None:
             changed.append(f"the gates of {planned.name} ({', '.join(gone)} left out)")
     if plan.settings != project.settings.fingerprint:
         changed.append(f"the settings ({_changed_settings(plan, project.settings)})")
-    if changed:
-        raise Refused(
-            f"{' and '.join(changed)} changed since plan {plan.id} was made",
-            state="nothing was run",
-            next=f"`retcon plan --refresh backfills/{plan.id}.yaml` renews the plan",
-        )
+    return " and ".join(changed)
 
 
 def _changed_settings(plan: Plan, settings: Settings) -> str:
@@ -66,11 +72,12 @@ def require_unchanged_inputs(
                 raise Refused(
                     f"{i.table} changed since plan {plan.id} was made: {changed}",
                     state="nothing was run",
-                    next=_again(plan, "renews the plan"),
+                    next=again(plan, "renews the plan"),
                 )
 
 
-def _again(plan: Plan, what: str) -> str:
+def again(plan: Plan, what: str) -> str:
+    """What to do where a plan doesn't fit any more: a load isn't planned anew, but found."""
     if plan.load is not None:
         return f"`retcon cancel {plan.id} --reason …`, then `retcon load`: what changed is found anew"
     return f"`retcon plan --refresh backfills/{plan.id}.yaml` {what}"
@@ -98,7 +105,7 @@ def require_same_files(plan: Plan, project: Project, tables: Tables) -> None:
                 raise Refused(
                     f"{i.table} ({i.format}) changed since plan {plan.id} was made: {changed}",
                     state="nothing was published; what is staged may be from before the change and from after it",
-                    next=_again(plan, "stages it again from what is there now"),
+                    next=again(plan, "stages it again from what is there now"),
                 )
 
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 
+from retcon.core.graphs import Graph
 from retcon.core.models import Model
-from retcon.core.planning import World
+from retcon.core.planning import Scope, World
 from retcon.core.projects import Project
 from retcon.core.readings import reading_of
 from retcon.core.slices import WHOLE, Cut, SliceSet
 from retcon.core.tables import TableContents
+from retcon.core.versions import versions_of
 from retcon.flow.ports import Ledger, Tables
 
 _Contents = Mapping[tuple[str, str | None, Cut], TableContents]
@@ -48,6 +51,20 @@ def with_planned(world: World, model: Model, slices: SliceSet) -> World:
     known = world.published.get(model.name, SliceSet(model.grain))
     without = {key: value for key, value in world.contents.items() if key[0] != model.name}
     return replace(world, published={**world.published, model.name: known | slices}, contents=without)
+
+
+def with_past(world: World, scope: Scope, graph: Graph, tables: Tables, now: datetime) -> World:
+    """With what tables held when the slices ended that read them so."""
+    wanted: dict[tuple[str, str | None, Cut, int], None] = {}
+    for name, slices in scope.slices.items():
+        model = graph.models[name]
+        for i in (i for i in model.inputs if i.at_slice_end):
+            facts = world.facts.get(i.table)
+            reading = reading_of(i, model.grain, graph, facts)
+            time, cut = (None, WHOLE) if reading is None else (i.time, reading.resolution)
+            wanted |= {(i.table, time, cut, v.snapshot_id): None for v in versions_of(model, i, slices, facts, now)}
+    past = {key: tables.contents(key[0], time=key[1], grain=key[2], snapshot_id=key[3]) for key in wanted}
+    return replace(world, past=past)
 
 
 def _published(model: Model, snapshot_id: int | None, contents: _Contents, tables: Tables, ledger: Ledger) -> SliceSet:

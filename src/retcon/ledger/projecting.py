@@ -92,14 +92,16 @@ def write_event(connection: Connection, run: Run, event: Event, *, at: datetime,
     if proof_lapses(run.state, event):
         _drop_proof(connection, run.id)
     _project(connection, run.id, event)
-    if is_publish:
+    # Rebuilt from tables, a run may be published and undone at once.
+    is_undone = run.rolled_back is None and after.rolled_back is not None
+    if is_publish and not is_undone:
         exceptions.restated(connection, after)
-    if is_publish and run.plan.load is not None:
-        watermarks.advance(connection, run.plan.load.advances, run, at=at, who=who)
-        exceptions.record(connection, run.plan.load.late, at=at)
-    if isinstance(event, RolledBack):
+        if run.plan.load is not None:
+            watermarks.advance(connection, run.plan.load.advances, run, at=at, who=who)
+            exceptions.record(connection, run.plan.load.late, at=at)
+    if is_undone and not is_publish:
         watermarks.put_back(connection, run, at=at, who=who)
-    if isinstance(event, RolledBack | Cancelled):
+    if is_undone or isinstance(event, Cancelled):
         exceptions.reopened(connection, run.id)
     return link
 

@@ -56,10 +56,12 @@ def extend(connection: Connection, claim: str, *, seconds: float) -> bool:
     return connection.execute(held.values(until=now_of(connection) + seconds)).rowcount > 0
 
 
-def end(connection: Connection, claim: str, *, at: datetime, trouble: str) -> None:
-    """Let go of what a claim holds; without trouble it is done."""
+def end(connection: Connection, claim: str, *, at: datetime, trouble: str, model: str | None = None) -> None:
+    """Let go of what a claim holds, all or a model's; without trouble it is done."""
     values = {"claim": None, "until": None, "ended": at, "trouble": trouble}
     held = update(SCHEDULES).where(_C.claim == claim)
+    if model is not None:
+        held = held.where(_C.model == model)
     connection.execute(held.values(values) if trouble else held.values(done=_C.due, **values))
 
 

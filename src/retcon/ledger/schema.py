@@ -22,7 +22,7 @@ from sqlalchemy import (
 from retcon.errors import Refused
 from retcon.ledger.columns import COUNTER, Document, Moment, Words
 
-REVISIONS = ("0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008", "0009", "0010", "0011")
+REVISIONS = ("0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008", "0009", "0010", "0011", "0012")
 """Every revision that this version can bring up to date, oldest first; `migrations/` holds one file for each."""
 
 VERSION_TABLE = "retcon_alembic_version"
@@ -197,6 +197,7 @@ WATERMARKS = Table(
     Column("who", Words, nullable=False),
     Column("at", Moment, nullable=False),
     Column("why", Words, nullable=False),
+    Column("looked", Moment),
     Index("retcon_watermarks_model_input", "model", "input"),
 )
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
+from types import MappingProxyType
 from typing import TypeVar, get_args
 
 from sqlalchemy import Connection, Engine, insert
@@ -341,9 +342,13 @@ class SqlLedger:
         with faults(_NOTHING_RECORDED), writing(self._engine).begin() as connection:
             return schedules.extend(connection, claim, seconds=seconds)
 
-    def end_claim(self, claim: str, *, at: datetime, trouble: str = "") -> None:
-        """The times that were taken are done, unless there was trouble; then they are free again."""
+    def end_claim(
+        self, claim: str, *, at: datetime, trouble: str = "", troubles: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
+        """The times that were taken are done, unless there was trouble, with all or some models: then they are free."""
         with _ENDED, faults(_NOTHING_RECORDED), writing(self._engine).begin() as connection:
+            for model, reason in troubles.items():
+                schedules.end(connection, claim, at=at, trouble=reason, model=model)
             schedules.end(connection, claim, at=at, trouble=trouble)
 
     def open_run(self, plan: Plan, opened: RunOpened, *, at: datetime, who: str) -> Run:

@@ -103,6 +103,7 @@ def _put(
             uuid=mark.uuid if is_set else "",
             snapshot_id=mark.snapshot_id if is_set else None,
             value=mark.value if is_set else None,
+            looked=mark.looked if is_set else None,
             run_id=run,
             who=who,
             at=at,
@@ -126,6 +127,7 @@ def mark_of(row: Row[Any]) -> Mark:
         uuid=row.uuid,
         snapshot_id=row.snapshot_id,
         value=row.value,
+        looked=row.looked,
     )
 
 

@@ -50,7 +50,9 @@ def exceptions_view(entries: Sequence[LateEntry], zone: Zone) -> RenderableType:
         if waiting
         else None
     )
-    return stack([section("Exceptions", table(heads, rows)), steps])
+    approved = next((each.run for each in entries if each.decision is Decision.APPROVED), None)
+    rest = Text.assemble("approved: ", command("retcon apply", approved)) if approved is not None else None
+    return stack([section("Exceptions", table(heads, rows)), steps, rest])
 
 
 def decided_view(entries: Sequence[LateEntry], plan: Plan | None = None) -> RenderableType:
