@@ -174,7 +174,7 @@ def test_a_load_that_somebody_paused_ends_nobody_who_stays() -> None:
 def test_a_load_that_was_begun_with_other_code_is_found_anew(retcon: Retcon, built: Path) -> None:
     workspace = Workspace(built)
     (made,) = workspace.ledger.runs()
-    stuck = Recorder(workspace, replace(made.plan, id="20260122_fct_orders_usd_st1k", load=Load())).stage()
+    stuck = Recorder(workspace, replace(made.plan, id="20260122_fct_orders_usd_st1k", load=Load(advances=()))).stage()
     edit(built, "SELECT", "SELECT 1 AS one,")
     answer = retcon("load")
     assert answer.code == 0, answer.err
