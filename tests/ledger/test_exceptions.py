@@ -126,16 +126,6 @@ def test_a_plan_that_is_given_up_restates_nothing(ledger: SqlLedger) -> None:
     assert decisions(ledger) == [(FIRST, Decision.OPEN)]
 
 
-def test_what_is_approved_waits_until_its_plan_is_applied(ledger: SqlLedger) -> None:
-    ledger.prepare()
-    noted(ledger, LATE)
-    ledger.decide(ledger.exceptions(), Decision.APPROVED, run=PLAN.id, at=NOON, by="cfo", reason="restate it")
-    (waiting,) = ledger.exceptions()
-    assert (waiting.decision, waiting.run) == (Decision.APPROVED, PLAN.id)
-    Driver(ledger, PLAN)
-    assert ledger.exceptions() == [], "it is on its way"
-
-
 def test_what_tables_say_was_undone_is_open_again(ledger: SqlLedger) -> None:
     ledger.prepare()
     noted(ledger, replace(LATE, contents={"o": f"content of {FIRST}"}))

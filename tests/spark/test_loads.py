@@ -215,9 +215,15 @@ def test_what_is_older_than_the_window_is_an_exception_until_somebody_decides(
     assert (rejected["state"], rejected["by"], rejected["reason"]) == ("rejected", "cfo", "audited")
     assert retcon("load")["runs"] == []
     assert len(retcon("exceptions")["exceptions"]) == 1
-    plan = retcon("exceptions", "approve", MODELS[0], "--by", "cfo", "--reason", "from the bank")["plan"]
-    assert [m["slices"] for m in plan["models"]] == ["2026-01-03"]
+    never = retcon("exceptions", "approve", MODELS[0], "--by", "cfo", "--reason", "from the bank")["plan"]
     assert retcon("exceptions")["exceptions"] == []
+    assert run(["exceptions", "--project", str(shop.root)]) == 0
+    assert f"approved, not begun yet (mart.orders_usd 2026-01-03): retcon apply {never['id']}" in " ".join(
+        capsys.readouterr().out.split()
+    )
+    # A plan that nobody applied, or that is lost, is in nobody's way.
+    plan = retcon("exceptions", "approve", MODELS[0], "--by", "cfo", "--reason", "by the bank")["plan"]
+    assert [m["slices"] for m in plan["models"]] == ["2026-01-03"]
     retcon("apply", plan["id"])
     found = {
         late["slice"]: (late["state"], late["by"], late["plan"]) for late in retcon("exceptions", "--all")["exceptions"]

@@ -51,8 +51,12 @@ def exceptions(
         return
     if by is not None or reason is not None:
         raise BadArguments("--by and --reason are for a decision", next="retcon exceptions approve MODEL …")
-    found = workspace.late_changes.listed(workspace.outline.graph.select(tuple(words)), everything=every)
-    terminal.report(lambda: exceptions_result(found), lambda: exceptions_view(found, zone_of(workspace)))
+    names = workspace.outline.graph.select(tuple(words))
+    found = workspace.late_changes.listed(names, everything=every)
+    terminal.report(
+        lambda: exceptions_result(found),
+        lambda: exceptions_view(found, workspace.late_changes.not_begun(names), zone_of(workspace)),
+    )
 
 
 def _decide(words: list[str], by: str, reason: str, workspace: Workspace, terminal: Terminal) -> None:

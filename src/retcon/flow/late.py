@@ -82,9 +82,17 @@ class LateChanges:
         """Those of some models that wait for somebody to decide, or all."""
         return [each for each in self._ledger.exceptions(only_open=not everything) if each.late.model in names]
 
+    def not_begun(self, names: Sequence[str]) -> list[LateEntry]:
+        """Those that are approved and whose plans weren't applied yet: that may never be."""
+        approved = (each for each in self.listed(names, everything=True) if each.decision is Decision.APPROVED)
+        return [each for each in approved if each.run is None or self._ledger.run(each.run) is None]
+
     def chosen(self, model: Model, labels: Sequence[str]) -> list[LateEntry]:
-        """The open ones of a model that are meant: those of some slices, or all; refused where there is none."""
-        waiting = {each.late.slice: each for each in self.listed((model.name,), everything=False)}
+        """Those of a model that are meant, open or approved and not begun: of some slices, or all; refused where there
+        is none.
+        """
+        names = (model.name,)
+        waiting = {each.late.slice: each for each in (*self.not_begun(names), *self.listed(names, everything=False))}
         unknown = [label for label in labels if label not in waiting]
         if unknown or not waiting:
             listed = ", ".join(waiting) or "none"

@@ -6,25 +6,23 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Row, Select, and_, func, insert, or_, select, update
+from sqlalchemy import Connection, Row, Select, and_, func, insert, select, update
 
 from retcon.core.exceptions import Decision, LateChange, LateEntry, late_document, late_from
 from retcon.core.runs import Consumed, Run
 from retcon.errors import Conflict
 from retcon.ledger import reading
-from retcon.ledger.schema import EXCEPTIONS, RUNS, SLICES
+from retcon.ledger.schema import EXCEPTIONS, SLICES
 
 _C = EXCEPTIONS.c
 
 
 def every(connection: Connection, *, only_open: bool) -> list[LateEntry]:
-    """All of them, or those that wait, by model and slice, oldest first. One that is approved waits as well until its
-    plan is applied: that may never be.
-    """
+    """All of them, or those that wait, by model and slice, oldest first."""
     query = select(EXCEPTIONS).order_by(_C.model, _C.slice, _C.entry)
-    is_begun = select(RUNS.c.id).where(RUNS.c.id == _C.run_id).exists()
-    waits = or_(_C.decision == Decision.OPEN, and_(_C.decision == Decision.APPROVED, ~is_begun))
-    return [_entry(row) for row in connection.execute(query.where(waits) if only_open else query)]
+    return [
+        _entry(row) for row in connection.execute(query.where(_C.decision == Decision.OPEN) if only_open else query)
+    ]
 
 
 def newest(connection: Connection, model: str) -> dict[str, LateEntry]:

@@ -18,10 +18,15 @@ from retcon.flow.tell import Change
 _STYLES = {Decision.OPEN: WARN, Decision.APPROVED: GOOD, Decision.RESTATED: GOOD, Decision.REJECTED: BAD}
 
 
-def exceptions_view(entries: Sequence[LateEntry], zone: Zone) -> RenderableType:
-    """Per slice: since when it is known, and how each measure is and would be."""
+def exceptions_view(entries: Sequence[LateEntry], not_begun: Sequence[LateEntry], zone: Zone) -> RenderableType:
+    """Per slice: since when it is known, and how each measure is and would be; and which plans wait to be applied."""
+    plans = {each.run: f"{each.late.model} {each.late.slice}" for each in not_begun if each.run is not None}
+    approved = [
+        Text.assemble(f"approved, not begun yet ({first}): ", command("retcon apply", plan), ", or decide anew")
+        for plan, first in plans.items()
+    ]
     if not entries:
-        return Text("no exceptions: no change older than a model's window waits for a decision")
+        return stack([Text("no exceptions: no change older than a model's window waits for a decision"), *approved])
     rows: list[tuple[Cell, ...]] = []
     for each in entries:
         told = f"{zone.moment(each.first_seen)}" + (
@@ -50,9 +55,7 @@ def exceptions_view(entries: Sequence[LateEntry], zone: Zone) -> RenderableType:
         if waiting
         else None
     )
-    approved = next((each.run for each in entries if each.decision is Decision.APPROVED), None)
-    rest = Text.assemble("approved: ", command("retcon apply", approved)) if approved is not None else None
-    return stack([section("Exceptions", table(heads, rows)), steps, rest])
+    return stack([section("Exceptions", table(heads, rows)), steps, *approved])
 
 
 def decided_view(entries: Sequence[LateEntry], plan: Plan | None = None) -> RenderableType:
