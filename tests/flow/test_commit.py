@@ -22,6 +22,7 @@ from retcon.flow.cancel import cancel
 from retcon.flow.commit import publish_group, roll_back_group, settle
 from retcon.flow.context import Context
 from retcon.flow.ports import Tables
+from retcon.flow.rollback import roll_back
 from retcon.flow.tell import Teller
 from retcon.ledger.migrate import migrate
 from retcon.ledger.store import SqlLedger
@@ -341,6 +342,29 @@ def test_a_rollback_goes_the_same_way(desk: Desk, trouble: str) -> None:
         desk.settle()
     assert desk.run.state is RunState.ROLLED_BACK
     assert {main.snapshot_id for main in desk.server.mains.values()} == {BEFORE}
+    assert set(desk.server.moves.values()) == {2}
+
+
+@pytest.mark.parametrize("trouble", ["killed before", "killed after"])
+def test_a_rollback_publishes_nothing_that_was_left_open(desk: Desk, trouble: str) -> None:
+    desk.server.troubles = [trouble]
+    with pytest.raises(Killed):
+        desk.publish()
+    moves = dict(desk.server.moves)
+    with pytest.raises(Refused, match="run run_a is publishing: there is no publish to roll back") as refused:
+        roll_back(desk.run, "wrong", desk.context)
+    assert "`retcon apply run_a`" in refused.value.next
+    assert (desk.run.state, desk.server.asked, desk.server.moves) == (RunState.PUBLISHING, 1, moves)
+
+
+@pytest.mark.parametrize("trouble", ["killed before", "killed after"])
+def test_a_rollback_that_was_left_open_is_finished_by_the_same_command(desk: Desk, trouble: str) -> None:
+    desk.publish()
+    desk.server.troubles = [trouble]
+    with pytest.raises(Killed):
+        desk.roll_back()
+    undone = roll_back(desk.run, "wrong", desk.context)
+    assert undone.run.state is desk.run.state is RunState.ROLLED_BACK
     assert set(desk.server.moves.values()) == {2}
 
 
