@@ -52,6 +52,7 @@ from retcon.lakehouse.histories import (
     back_to,
     commits_between,
     is_empty_beginning,
+    is_left,
     operation_of,
     round_of,
     run_of,
@@ -229,9 +230,7 @@ class IcebergMetadata:
         current = table.metadata.current_snapshot_id if table is not None else None
         if table is None or current is None or snapshot_id is None:
             return False
-        line = {each.snapshot_id for each in back_to(table, current, None) if each is not None}
-        behind = (each.snapshot_id for each in back_to(table, snapshot_id, None) if each is not None)
-        return snapshot_id not in line and any(each in line for each in behind)
+        return is_left(table, snapshot_id, {each.snapshot_id for each in back_to(table, current, None) if each})
 
     def main_line(self, name: str) -> MainLine | None:
         """Main's snapshot and those that it stands on."""
