@@ -7,6 +7,7 @@ import shutil
 import sqlite3
 import sys
 from collections import Counter
+from dataclasses import replace
 from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
@@ -51,6 +52,7 @@ from pyiceberg.types import (
 )
 
 from retcon.core.jobs import WaveTarget
+from retcon.core.pointers import TableCommit
 from retcon.core.projects import Catalog
 from retcon.core.slices import WHOLE, Grain, SliceSet
 from retcon.core.tables import Changed, Column, SchemaVersion
@@ -793,3 +795,30 @@ def test_a_catalog_on_postgresql_is_empty_until_somebody_writes_to_it(tmp_path: 
     assert lake.metadata.names() == ("raw.t",)
     assert lake.contents("raw.t").present == days("2026-01-01..2026-01-02")
     lake.close()
+
+
+@pytest.mark.parametrize("kind", ["data file", "manifest", "manifest list"])
+def test_what_a_commit_would_lead_to_is_looked_for_before_it_is_taken(lake: Lake, kind: str) -> None:
+    lake.make("raw.t")
+    lake.append("raw.t", "2026-01-01")
+    lake.append("raw.t", "2026-01-02", "2026-01-03")
+    table = lake.table("raw.t")
+    snapshot = table.current_snapshot()
+    assert snapshot is not None
+    updates = [
+        {"action": "add-snapshot", "snapshot": json.loads(snapshot.model_dump_json())},
+        {"action": "set-snapshot-ref", "ref-name": "main", "type": "branch", "snapshot-id": snapshot.snapshot_id},
+    ]
+    commit = TableCommit(table="raw.t", uuid="u", schema_id=0, spec_id=0, base=None, snapshot_id=snapshot.snapshot_id,
+                         is_new=True, sequence=2, request=json.dumps({"updates": updates}))  # fmt: skip
+    assert lake.metadata.lost_for(commit) == ()
+    manifest = snapshot.manifests(table.io)[0]
+    path = {
+        "data file": manifest.fetch_manifest_entry(table.io)[0].data_file.file_path,
+        "manifest": manifest.manifest_path,
+        "manifest list": snapshot.manifest_list,
+    }[kind]
+    Path(path.removeprefix("file://")).unlink()
+    assert lake.metadata.lost_for(commit) == (path,)
+    moved_back = replace(commit, is_new=False, request=json.dumps({"updates": updates[1:]}))
+    assert lake.metadata.lost_for(moved_back) == ()

@@ -31,6 +31,7 @@ from retcon.core.certificates import CertifyRequest, Compared
 from retcon.core.conflicts import Commit, changed_by, commit_text
 from retcon.core.intents import MainLine
 from retcon.core.jobs import StagedCommits, StagedWave, WaveTarget
+from retcon.core.pointers import TableCommit
 from retcon.core.projects import Catalog
 from retcon.core.slices import Cut, SliceSet
 from retcon.core.sweeping import TableRefs
@@ -47,7 +48,7 @@ from retcon.errors import LostMetadata, Refused
 from retcon.fault_points import FaultPoint
 from retcon.lakehouse.catalogs import is_new, opened, unreachable
 from retcon.lakehouse.certifying import compared
-from retcon.lakehouse.files import lost_files
+from retcon.lakehouse.files import lost_files, lost_for
 from retcon.lakehouse.histories import (
     back_to,
     commits_between,
@@ -357,6 +358,11 @@ class IcebergMetadata:
         """Files that the table's branches and tags lead to and that aren't there."""
         table = self._load(name)
         return FileCheck() if table is None else lost_files(table, Spans(table, by, grain), most=most, watch=watch)
+
+    def lost_for(self, commit: TableCommit) -> tuple[str, ...]:
+        """Files that a commit, which isn't taken yet, would lead to and that aren't there."""
+        table = self._load(commit.table)
+        return () if table is None else lost_for(table, commit)
 
     def drop_refs(self, seen: TableRefs, names: Collection[str]) -> None:
         """Branches and tags of a table, and the snapshots that only they lead to; a conflict where one of its refs
