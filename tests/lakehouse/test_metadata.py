@@ -745,13 +745,14 @@ def test_only_the_very_table_that_was_made_and_that_nobody_wrote_is_dropped(lake
     assert lake.metadata.names() == ()
 
 
+def make_it_a_branch(metadata: dict[str, Any]) -> None:
+    """Main's rows were only staged: Spark can write to a branch of a table without snapshots, pyiceberg can't."""
+    metadata["refs"] = {"retcon_r2": metadata["refs"]["main"]}
+    metadata["current-snapshot-id"] = -1
+
+
 def test_a_table_that_holds_another_runs_branch_is_not_dropped(lake: Lake) -> None:
     lake.by_day("mart.m", "2026-01-01")
-
-    def make_it_a_branch(metadata: dict[str, Any]) -> None:
-        metadata["refs"] = {"retcon_r2": metadata["refs"]["main"]}
-        metadata["current-snapshot-id"] = -1
-
     lake.rewrite("mart.m", make_it_a_branch)
     facts = lake.metadata.facts("mart.m")
     assert facts is not None
@@ -759,6 +760,45 @@ def test_a_table_that_holds_another_runs_branch_is_not_dropped(lake: Lake) -> No
     assert lake.metadata.drop_unwritten("mart.m", facts.uuid) is False
     assert lake.metadata.drop_branch("mart.m", "retcon_r2") is True
     assert lake.metadata.drop_unwritten("mart.m", facts.uuid) is True
+
+
+def staged_only(lake: Lake, *runs: str | None, **properties: str) -> list[Path]:
+    """A table on which rows were staged, none published, and the branch is gone; all of its files."""
+    lake.by_day("mart.m", properties={key.replace("__", "."): value for key, value in properties.items()})
+    for run in runs:
+        lake.append("mart.m", "2026-01-01", **({} if run is None else {"retcon__run": run}))
+    lake.rewrite("mart.m", make_it_a_branch)
+    lake.metadata.drop_branch("mart.m", "retcon_r2")
+    return files_of(lake)
+
+
+def files_of(lake: Lake) -> list[Path]:
+    return sorted(path for path in Path(lake.settings.warehouse).rglob("*") if path.is_file())
+
+
+def dropped(lake: Lake) -> bool:
+    facts = lake.metadata.facts("mart.m")
+    assert facts is not None
+    return lake.metadata.drop_unwritten("mart.m", facts.uuid)
+
+
+def test_a_table_that_nobody_wrote_goes_with_what_was_staged_on_it(lake: Lake) -> None:
+    assert any(path.suffix == ".parquet" for path in staged_only(lake, "r1", "r1"))
+    assert dropped(lake)
+    assert lake.metadata.names() == ()
+    assert files_of(lake) == []
+
+
+def test_files_that_the_table_doesnt_own_stay_when_it_goes(lake: Lake) -> None:
+    files = staged_only(lake, "r1", gc__enabled="false")
+    assert dropped(lake)
+    assert files_of(lake) == files
+
+
+def test_files_that_others_than_runs_wrote_stay_when_the_table_goes(lake: Lake) -> None:
+    files = staged_only(lake, "r1", None)
+    assert dropped(lake)
+    assert files_of(lake) == files
 
 
 def test_another_catalog_in_the_same_database_is_not_seen(lake: Lake) -> None:

@@ -330,7 +330,9 @@ class IcebergMetadata:
         return True
 
     def drop_unwritten(self, name: str, uuid: str) -> bool:
-        """Drop a table that retcon made and nobody wrote: the same table still, without a snapshot on any branch."""
+        """Drop a table that retcon made and nobody wrote: the same table still, without a snapshot on any branch. What
+        runs had staged there goes with it.
+        """
         table = self._load(name)
         catalog = self._catalog()
         if table is None or catalog is None or str(table.metadata.table_uuid) != uuid:
@@ -338,8 +340,9 @@ class IcebergMetadata:
         # Main, or the branch of another run which found this table made already.
         if table.metadata.refs:
             return False
+        is_only_staged = all(run_of(each) is not None or is_empty_beginning(each) for each in table.metadata.snapshots)
         with _TABLE_DROPPED:
-            catalog.drop_table(name)
+            _drop(table, name, catalog, with_files=is_only_staged)
         return True
 
     def refs(self, name: str) -> TableRefs | None:
@@ -380,14 +383,8 @@ class IcebergMetadata:
             return False
         if (str(table.metadata.table_uuid), table.metadata.current_snapshot_id) != (uuid, snapshot_id):
             return False
-        # Some tables don't own their files, and say so.
         with _VERSION_DROPPED:
-            if table.properties.get("gc.enabled", "true").lower() == "false":
-                catalog.drop_table(name)
-            else:
-                # Out of the catalog first: what can't be deleted then is no table's any more.
-                with suppress(OSError):
-                    catalog.purge_table(name)
+            _drop(table, name, catalog, with_files=True)
         return True
 
     def close(self) -> None:
@@ -426,6 +423,16 @@ def _namespaces(catalog: IcebergCatalog, within: Identifier = ()) -> Iterator[Id
     for namespace in catalog.list_namespaces(within):
         yield namespace
         yield from _namespaces(catalog, namespace)
+
+
+def _drop(table: Table, name: str, catalog: IcebergCatalog, *, with_files: bool) -> None:
+    # Some tables don't own their files, and say so.
+    if not with_files or table.properties.get("gc.enabled", "true").lower() == "false":
+        catalog.drop_table(name)
+    else:
+        # Out of the catalog first: what can't be deleted then is no table's any more.
+        with suppress(OSError):
+            catalog.purge_table(name)
 
 
 def _held(manifest: ManifestFile, table: Table) -> list[DataFile]:
