@@ -57,7 +57,7 @@ from retcon.core.projects import Catalog
 from retcon.core.slices import WHOLE, Grain, SliceSet
 from retcon.core.tables import Changed, Column, SchemaVersion
 from retcon.core.tables import PartitionField as Cut
-from retcon.errors import Fault, Refused
+from retcon.errors import Conflict, Fault, Refused
 from retcon.lakehouse.metadata import IcebergMetadata
 from retcon.lakehouse.metadata_documents import spark_type
 from tests.lakehouse.lakes import Lake, days, entry, rows, utc
@@ -799,6 +799,32 @@ def test_files_that_others_than_runs_wrote_stay_when_the_table_goes(lake: Lake) 
     files = staged_only(lake, "r1", None)
     assert dropped(lake)
     assert files_of(lake) == files
+
+
+@pytest.mark.parametrize("times", [1, 2, 99])
+def test_a_branch_is_dropped_though_others_commit_meanwhile(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch, times: int
+) -> None:
+    lake.by_day("mart.m", "2026-01-01")
+    base = lake.current("mart.m")
+    assert base is not None
+    lake.table("mart.m").manage_snapshots().create_branch(base, "retcon_r1").commit()
+    catalog: Any = lake.metadata._catalog()
+    write, commits = catalog._write_metadata, iter(range(times))
+
+    def write_and_be_overtaken(*args: Any, **named: Any) -> None:
+        write(*args, **named)
+        if next(commits, None) is not None:
+            lake.append("mart.m", "2026-01-02")
+
+    monkeypatch.setattr(catalog, "_write_metadata", write_and_be_overtaken)
+    if times == 99:
+        with pytest.raises(Conflict, match=r"mart\.m: branch retcon_r1 can't be dropped while others write"):
+            lake.metadata.drop_branch("mart.m", "retcon_r1")
+        return
+    assert lake.metadata.drop_branch("mart.m", "retcon_r1") is True
+    assert set(lake.table("mart.m").metadata.refs) == {"main"}
+    assert len(lake.contents("mart.m").files) == 1 + times, "what they wrote is there"
 
 
 def test_another_catalog_in_the_same_database_is_not_seen(lake: Lake) -> None:

@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import Any
 
 from pyiceberg.catalog import Catalog as IcebergCatalog
-from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError, RESTError
+from pyiceberg.exceptions import CommitFailedException, NoSuchNamespaceError, NoSuchTableError, RESTError
 from pyiceberg.manifest import DataFile, ManifestFile
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
@@ -44,7 +44,7 @@ from retcon.core.tables import (
     TableFile,
 )
 from retcon.core.troubles import FileCheck, TableMarks
-from retcon.errors import LostMetadata, Refused
+from retcon.errors import Conflict, LostMetadata, Refused
 from retcon.fault_points import FaultPoint
 from retcon.lakehouse.catalogs import is_new, opened, unreachable
 from retcon.lakehouse.certifying import compared
@@ -67,6 +67,7 @@ from retcon.lakehouse.spans import Spans
 
 _BRANCH_DROPPED, _TABLE_DROPPED = FaultPoint("branch dropped"), FaultPoint("table dropped")
 _VERSION_DROPPED = FaultPoint("old version dropped")
+_TRIES = 5
 
 
 class IcebergMetadata:
@@ -321,13 +322,24 @@ class IcebergMetadata:
         return None
 
     def drop_branch(self, name: str, branch: str) -> bool:
-        """Remove an unpublished run's branch; True if it was there."""
-        table = self._load(name)
-        if table is None or branch not in table.metadata.refs:
-            return False
-        with _BRANCH_DROPPED:
-            table.manage_snapshots().remove_branch(branch).commit()
-        return True
+        """Remove an unpublished run's branch, whatever others commit meanwhile; True if it was there."""
+        overtaken: CommitFailedException | None = None
+        for _ in range(_TRIES):
+            table = self._load(name)
+            if table is None or branch not in table.metadata.refs:
+                return False
+            try:
+                with _BRANCH_DROPPED:
+                    table.manage_snapshots().remove_branch(branch).commit()
+            except CommitFailedException as error:
+                overtaken = error
+            else:
+                return True
+        raise Conflict(
+            f"{name}: branch {branch} can't be dropped while others write to the table: {overtaken}",
+            state="the branch is still there; nothing else of the table was changed",
+            next="the same command again tries it anew",
+        ) from overtaken
 
     def drop_unwritten(self, name: str, uuid: str) -> bool:
         """Drop a table that retcon made and nobody wrote: the same table still, without a snapshot on any branch. What
