@@ -40,9 +40,9 @@ def mark(snapshot: int = 2, *, run: str = ID, slices: str = DAYS, undoes: bool =
     return Mark(snapshot_id=snapshot, parent=snapshot - 1, at=at, run=run, slices=slices, undoes=undoes)
 
 
-def table(*marks: Mark, name: str = FCT, main: range = range(10), is_whole: bool = True) -> TableMarks:
+def table(*marks: Mark, name: str = FCT, left: range = range(0), is_whole: bool = True) -> TableMarks:
     return TableMarks(
-        table=name, uuid="u", schema_id=0, spec_id=0, marks=marks, snapshots=range(10), main=main, is_whole=is_whole
+        table=name, uuid="u", schema_id=0, spec_id=0, marks=marks, snapshots=range(10), left=left, is_whole=is_whole
     )  # fmt: skip
 
 
@@ -69,14 +69,14 @@ def test_a_publish_on_main_is_news_unless_the_ledger_has_it(state: RunState) -> 
 @pytest.mark.parametrize("state", RunState)
 def test_a_publish_that_was_taken_back_is_news_unless_the_ledger_has_that(state: RunState) -> None:
     undone = table(mark(), mark(3, undoes=True))
-    moved_back = table(mark(), main=range(2))
+    moved_back = table(mark(), left=range(2, 10))
     for each in (undone, moved_back):
         news = unrecorded([each], {ID: run(state)})
         assert [n.is_undone for n in news] == ([] if state is RunState.ROLLED_BACK else [True])
 
 
-def test_a_rollback_that_isnt_on_main_any_more_took_nothing_back() -> None:
-    assert not found(table(mark(), mark(5, undoes=True), main=range(5))).is_undone
+def test_a_rollback_that_main_was_moved_back_from_took_nothing_back() -> None:
+    assert not found(table(mark(), mark(5, undoes=True), left=range(5, 10))).is_undone
 
 
 def test_what_is_found_comes_in_the_order_in_which_it_happened() -> None:

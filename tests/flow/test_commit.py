@@ -22,6 +22,7 @@ from retcon.flow.cancel import cancel
 from retcon.flow.commit import publish_group, roll_back_group, settle
 from retcon.flow.context import Context
 from retcon.flow.ports import Tables
+from retcon.flow.rollback import roll_back
 from retcon.flow.tell import Teller
 from retcon.ledger.migrate import migrate
 from retcon.ledger.store import SqlLedger
@@ -47,6 +48,11 @@ class Server:
         self.moves = dict.fromkeys(TABLES, 0)
         self.asked = 0
         self.answers_questions = True
+        self.cleaned: set[str] = set()
+        """Tables of which somebody deleted the files that no snapshot leads to."""
+
+    def lost_for(self, commit: TableCommit) -> tuple[str, ...]:
+        return (f"{commit.table}/m.avro",) if commit.is_new and commit.table in self.cleaned else ()
 
     def main_line(self, name: str) -> MainLine:
         if not self.answers_questions:
@@ -289,6 +295,38 @@ def test_a_commit_that_lands_while_the_tables_are_asked_isnt_taken_for_half(desk
     assert set(desk.server.moves.values()) == {1}
 
 
+def test_a_request_whose_files_were_deleted_meanwhile_isnt_sent_again(desk: Desk) -> None:
+    desk.server.troubles = ["killed before"]
+    with pytest.raises(Killed):
+        desk.publish()
+    desk.server.cleaned = {AGG}
+    assert desk.settle().state is RunState.PROVEN
+    assert (desk.server.asked, set(desk.server.moves.values())) == (1, {0})
+    assert desk.ledger.intent(desk.id) is None
+    assert desk.ledger.events(desk.id)[-1].body["why"] == (
+        f"the catalog didn't take it, and files that it would lead to are gone, e.g. {AGG}/m.avro"
+    )
+
+
+def test_files_of_a_publish_that_the_catalog_took_are_no_reason_to_withdraw_it(desk: Desk) -> None:
+    desk.server.troubles = ["killed after"]
+    with pytest.raises(Killed):
+        desk.publish()
+    desk.server.cleaned = set(TABLES)
+    assert desk.settle().state is RunState.PUBLISHED
+
+
+def test_half_a_group_whose_rest_lost_its_files_stays_a_fault_that_names_it(desk: Desk) -> None:
+    desk.server.troubles = ["half"]
+    with pytest.raises(Fault):
+        desk.publish()
+    desk.server.cleaned = {AGG}
+    with pytest.raises(Fault, match="took only a part") as fault:
+        desk.settle()
+    assert fault.value.next.startswith(f"{AGG} moved on, or lost files of this step")
+    assert (desk.run.state, desk.server.asked) == (RunState.PUBLISHING, 1)
+
+
 def test_half_a_group_is_said_table_by_table_and_the_rest_follows_when_it_can(desk: Desk) -> None:
     desk.server.troubles = ["half"]
     with pytest.raises(Fault, match="took only a part of run run_a") as fault:
@@ -308,7 +346,7 @@ def test_half_a_group_whose_rest_moved_on_stays_a_fault_that_names_it(desk: Desk
     for act in (desk.settle, desk.cancel):
         with pytest.raises(Fault, match="took only a part") as fault:
             act()
-        assert fault.value.next.startswith(f"{AGG} moved on")
+        assert fault.value.next.startswith(f"{AGG} moved on, or lost files of this step")
     assert desk.run.state is RunState.PUBLISHING
 
 
@@ -341,6 +379,29 @@ def test_a_rollback_goes_the_same_way(desk: Desk, trouble: str) -> None:
         desk.settle()
     assert desk.run.state is RunState.ROLLED_BACK
     assert {main.snapshot_id for main in desk.server.mains.values()} == {BEFORE}
+    assert set(desk.server.moves.values()) == {2}
+
+
+@pytest.mark.parametrize("trouble", ["killed before", "killed after"])
+def test_a_rollback_publishes_nothing_that_was_left_open(desk: Desk, trouble: str) -> None:
+    desk.server.troubles = [trouble]
+    with pytest.raises(Killed):
+        desk.publish()
+    moves = dict(desk.server.moves)
+    with pytest.raises(Refused, match="run run_a is publishing: there is no publish to roll back") as refused:
+        roll_back(desk.run, "wrong", desk.context)
+    assert "`retcon apply run_a`" in refused.value.next
+    assert (desk.run.state, desk.server.asked, desk.server.moves) == (RunState.PUBLISHING, 1, moves)
+
+
+@pytest.mark.parametrize("trouble", ["killed before", "killed after"])
+def test_a_rollback_that_was_left_open_is_finished_by_the_same_command(desk: Desk, trouble: str) -> None:
+    desk.publish()
+    desk.server.troubles = [trouble]
+    with pytest.raises(Killed):
+        desk.roll_back()
+    undone = roll_back(desk.run, "wrong", desk.context)
+    assert undone.run.state is desk.run.state is RunState.ROLLED_BACK
     assert set(desk.server.moves.values()) == {2}
 
 

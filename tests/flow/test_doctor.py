@@ -338,6 +338,23 @@ def test_main_that_was_moved_back_past_a_publish_is_found(workshop: Workshop) ->
     assert known(workshop, run.id).state is RunState.ROLLED_BACK
 
 
+@pytest.mark.parametrize("is_lost", [False, True])
+def test_history_that_expired_after_a_publish_doesnt_take_it_back(workshop: Workshop, is_lost: bool) -> None:
+    run = staged(workshop) if is_lost else published(workshop)
+    if is_lost:
+        on_main(workshop, run.id)
+    kept, later = workshop.lake.current("mart.a"), workshop.lake.append("mart.a", "2026-01-18")
+    assert kept is not None
+    workshop.lake.append("mart.a", "2026-01-19")
+    table(workshop).manage_snapshots().create_tag(kept, "somebodys").commit()
+    # Pyiceberg leaves what stood on it without a parent, and the log of what main was as it is.
+    table(workshop).maintenance.expire_snapshots().by_id(later).commit()
+    examine(workshop, repair=True)
+    assert troubles(workshop) == []
+    assert known(workshop, run.id).state is RunState.PUBLISHED
+    assert workshop.ledger.held_slices("mart.a") == set()
+
+
 def test_what_doesnt_say_which_slices_is_told_and_not_guessed(workshop: Workshop) -> None:
     on_main(workshop, "20260101_a_x1y2", slices="")
     trouble = only(workshop)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
@@ -16,6 +17,7 @@ from retcon.flow.apply import open_run
 from retcon.flow.cancel import cancel_if_left
 from retcon.flow.context import Context
 from retcon.flow.driving import Caller, driving, turn_or_busy
+from retcon.flow.ports import Warehouse
 from tests.flow.workshops import Workshop
 
 ADA = Driver(who="ada", host="desk", pid=17, began="1")
@@ -79,6 +81,27 @@ def test_a_lease_is_renewed_as_long_as_its_process_works(workshop: Workshop, run
         held = workshop.ledger.lease(run.id)
         assert held is not None
         assert held.driver == ADA
+
+
+@pytest.mark.parametrize("is_over", [False, True])
+def test_who_was_taken_over_from_stops_its_jobs(workshop: Workshop, run: Run, is_over: bool) -> None:
+    interrupts: list[int] = []
+    context = context_of(workshop, ADA)
+    context.warehouse = cast(Warehouse, SimpleNamespace(interrupt=lambda: interrupts.append(1)))
+    with driving(run, context, seconds=0.4, look=0.02):
+        held = workshop.ledger.lease(run.id)
+        assert held is not None
+        token = workshop.ledger.take_lease(run.id, BEN, over=held.token, seconds=60)
+        assert token is not None
+        if is_over:
+            # The other's turn came and went between two looks.
+            workshop.ledger.renew_lease(run.id, token, seconds=0)
+        context.brake.pulled.result(timeout=10)
+        began = len(interrupts)
+        while len(interrupts) < began + 2:
+            time.sleep(0.02)
+    assert context.brake.request is not None
+    assert context.brake.request.told == "another process took over"
 
 
 def test_who_was_taken_over_from_can_record_nothing_more(workshop: Workshop, run: Run) -> None:

@@ -255,6 +255,33 @@ def test_a_request_lapses_with_the_turn_it_was_made_in(workshop: Workshop, plan:
         context.record(run, Paused(why="nothing but a test"))
 
 
+def test_who_was_taken_over_from_breaks_its_wave_off_and_is_told_by_whom(workshop: Workshop, plan: Plan) -> None:
+    slow = Slow(workshop, "2026-01-04")
+    other = Terminal(workshop, plan, slow)
+    assert slow.reached.wait(60)
+    held = workshop.ledger.lease(plan.id)
+    assert held is not None
+    workshop.ledger.take_lease(plan.id, BEN, over=held.token, seconds=60)
+    error = other.wait()
+    assert isinstance(error, Conflict)
+    assert error.message == f"run {plan.id} was taken over by ben on lap (process 18)"
+    assert slow.interrupts
+    assert kinds(workshop, plan)[-1] == "WaveStaged", "it records nothing more, not even that it stopped"
+
+
+def test_who_was_taken_over_from_says_so_when_the_other_one_is_further(workshop: Workshop, plan: Plan) -> None:
+    slow = Slow(workshop, "2026-01-04")
+    other = Terminal(workshop, plan, slow)
+    assert slow.reached.wait(60)
+    held = workshop.ledger.lease(plan.id)
+    assert held is not None
+    token = workshop.ledger.take_lease(plan.id, BEN, over=held.token, seconds=60)
+    workshop.ledger.record(plan.id, Paused(why="lunch"), at=workshop.now, who="ben", fence=token)
+    error = other.wait()
+    assert isinstance(error, Interrupted)
+    assert error.message.startswith("paused (another process took over): 1 of 3 slices are staged")
+
+
 # ── cancel ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from retcon.core.intents import Intent
 from retcon.core.plans import branch_of, tag_before, undo_branch_of
-from retcon.core.runs import Run
+from retcon.core.runs import RolledBack, Run
 from retcon.errors import Conflict
 from retcon.flow.publish import publish
 from retcon.flow.sweep import Swept, sweep
@@ -117,6 +118,18 @@ def test_an_abandoned_rollbacks_branch_goes(workshop: Workshop) -> None:
     base = workshop.lake.current("mart.a")
     assert base is not None
     workshop.lake.table("mart.a").manage_snapshots().create_branch(base, undo_branch_of(run.id)).commit()
+    assert [each.name for each in swept(workshop).dropped] == [undo_branch_of(run.id)]
+
+
+def test_the_branch_of_a_rollback_that_the_catalog_may_yet_take_stays(workshop: Workshop) -> None:
+    run = published(workshop)
+    base = workshop.lake.current("mart.a")
+    assert base is not None
+    workshop.lake.table("mart.a").manage_snapshots().create_branch(base, undo_branch_of(run.id)).commit()
+    asked = Intent(run=run.id, event=RolledBack(reason="wrong", snapshots={"mart.a": 7}), commits=())
+    workshop.ledger.intend(asked, at=workshop.now, who="ada")
+    assert swept(workshop).dropped == ()
+    workshop.ledger.withdraw(run.id, "it didn't", at=workshop.now, who="ada")
     assert [each.name for each in swept(workshop).dropped] == [undo_branch_of(run.id)]
 
 

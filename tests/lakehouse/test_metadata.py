@@ -7,6 +7,7 @@ import shutil
 import sqlite3
 import sys
 from collections import Counter
+from dataclasses import replace
 from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
@@ -51,11 +52,12 @@ from pyiceberg.types import (
 )
 
 from retcon.core.jobs import WaveTarget
+from retcon.core.pointers import TableCommit
 from retcon.core.projects import Catalog
 from retcon.core.slices import WHOLE, Grain, SliceSet
 from retcon.core.tables import Changed, Column, SchemaVersion
 from retcon.core.tables import PartitionField as Cut
-from retcon.errors import Fault, Refused
+from retcon.errors import Conflict, Fault, Refused
 from retcon.lakehouse.metadata import IcebergMetadata
 from retcon.lakehouse.metadata_documents import spark_type
 from tests.lakehouse.lakes import Lake, days, entry, rows, utc
@@ -743,13 +745,14 @@ def test_only_the_very_table_that_was_made_and_that_nobody_wrote_is_dropped(lake
     assert lake.metadata.names() == ()
 
 
+def make_it_a_branch(metadata: dict[str, Any]) -> None:
+    """Main's rows were only staged: Spark can write to a branch of a table without snapshots, pyiceberg can't."""
+    metadata["refs"] = {"retcon_r2": metadata["refs"]["main"]}
+    metadata["current-snapshot-id"] = -1
+
+
 def test_a_table_that_holds_another_runs_branch_is_not_dropped(lake: Lake) -> None:
     lake.by_day("mart.m", "2026-01-01")
-
-    def make_it_a_branch(metadata: dict[str, Any]) -> None:
-        metadata["refs"] = {"retcon_r2": metadata["refs"]["main"]}
-        metadata["current-snapshot-id"] = -1
-
     lake.rewrite("mart.m", make_it_a_branch)
     facts = lake.metadata.facts("mart.m")
     assert facts is not None
@@ -757,6 +760,71 @@ def test_a_table_that_holds_another_runs_branch_is_not_dropped(lake: Lake) -> No
     assert lake.metadata.drop_unwritten("mart.m", facts.uuid) is False
     assert lake.metadata.drop_branch("mart.m", "retcon_r2") is True
     assert lake.metadata.drop_unwritten("mart.m", facts.uuid) is True
+
+
+def staged_only(lake: Lake, *runs: str | None, **properties: str) -> list[Path]:
+    """A table on which rows were staged, none published, and the branch is gone; all of its files."""
+    lake.by_day("mart.m", properties={key.replace("__", "."): value for key, value in properties.items()})
+    for run in runs:
+        lake.append("mart.m", "2026-01-01", **({} if run is None else {"retcon__run": run}))
+    lake.rewrite("mart.m", make_it_a_branch)
+    lake.metadata.drop_branch("mart.m", "retcon_r2")
+    return files_of(lake)
+
+
+def files_of(lake: Lake) -> list[Path]:
+    return sorted(path for path in Path(lake.settings.warehouse).rglob("*") if path.is_file())
+
+
+def dropped(lake: Lake) -> bool:
+    facts = lake.metadata.facts("mart.m")
+    assert facts is not None
+    return lake.metadata.drop_unwritten("mart.m", facts.uuid)
+
+
+def test_a_table_that_nobody_wrote_goes_with_what_was_staged_on_it(lake: Lake) -> None:
+    assert any(path.suffix == ".parquet" for path in staged_only(lake, "r1", "r1"))
+    assert dropped(lake)
+    assert lake.metadata.names() == ()
+    assert files_of(lake) == []
+
+
+def test_files_that_the_table_doesnt_own_stay_when_it_goes(lake: Lake) -> None:
+    files = staged_only(lake, "r1", gc__enabled="false")
+    assert dropped(lake)
+    assert files_of(lake) == files
+
+
+def test_files_that_others_than_runs_wrote_stay_when_the_table_goes(lake: Lake) -> None:
+    files = staged_only(lake, "r1", None)
+    assert dropped(lake)
+    assert files_of(lake) == files
+
+
+@pytest.mark.parametrize("times", [1, 2, 99])
+def test_a_branch_is_dropped_though_others_commit_meanwhile(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch, times: int
+) -> None:
+    lake.by_day("mart.m", "2026-01-01")
+    base = lake.current("mart.m")
+    assert base is not None
+    lake.table("mart.m").manage_snapshots().create_branch(base, "retcon_r1").commit()
+    catalog: Any = lake.metadata._catalog()
+    write, commits = catalog._write_metadata, iter(range(times))
+
+    def write_and_be_overtaken(*args: Any, **named: Any) -> None:
+        write(*args, **named)
+        if next(commits, None) is not None:
+            lake.append("mart.m", "2026-01-02")
+
+    monkeypatch.setattr(catalog, "_write_metadata", write_and_be_overtaken)
+    if times == 99:
+        with pytest.raises(Conflict, match=r"mart\.m: branch retcon_r1 can't be dropped while others write"):
+            lake.metadata.drop_branch("mart.m", "retcon_r1")
+        return
+    assert lake.metadata.drop_branch("mart.m", "retcon_r1") is True
+    assert set(lake.table("mart.m").metadata.refs) == {"main"}
+    assert len(lake.contents("mart.m").files) == 1 + times, "what they wrote is there"
 
 
 def test_another_catalog_in_the_same_database_is_not_seen(lake: Lake) -> None:
@@ -793,3 +861,30 @@ def test_a_catalog_on_postgresql_is_empty_until_somebody_writes_to_it(tmp_path: 
     assert lake.metadata.names() == ("raw.t",)
     assert lake.contents("raw.t").present == days("2026-01-01..2026-01-02")
     lake.close()
+
+
+@pytest.mark.parametrize("kind", ["data file", "manifest", "manifest list"])
+def test_what_a_commit_would_lead_to_is_looked_for_before_it_is_taken(lake: Lake, kind: str) -> None:
+    lake.make("raw.t")
+    lake.append("raw.t", "2026-01-01")
+    lake.append("raw.t", "2026-01-02", "2026-01-03")
+    table = lake.table("raw.t")
+    snapshot = table.current_snapshot()
+    assert snapshot is not None
+    updates = [
+        {"action": "add-snapshot", "snapshot": json.loads(snapshot.model_dump_json())},
+        {"action": "set-snapshot-ref", "ref-name": "main", "type": "branch", "snapshot-id": snapshot.snapshot_id},
+    ]
+    commit = TableCommit(table="raw.t", uuid="u", schema_id=0, spec_id=0, base=None, snapshot_id=snapshot.snapshot_id,
+                         is_new=True, sequence=2, request=json.dumps({"updates": updates}))  # fmt: skip
+    assert lake.metadata.lost_for(commit) == ()
+    manifest = snapshot.manifests(table.io)[0]
+    path = {
+        "data file": manifest.fetch_manifest_entry(table.io)[0].data_file.file_path,
+        "manifest": manifest.manifest_path,
+        "manifest list": snapshot.manifest_list,
+    }[kind]
+    Path(path.removeprefix("file://")).unlink()
+    assert lake.metadata.lost_for(commit) == (path,)
+    moved_back = replace(commit, is_new=False, request=json.dumps({"updates": updates[1:]}))
+    assert lake.metadata.lost_for(moved_back) == ()

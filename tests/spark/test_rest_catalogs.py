@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -73,6 +74,31 @@ def test_a_publish_that_broke_off_is_found_in_the_tables_and_recorded_once(rest_
         assert rest_shop.production(table) == rest_shop.rows(recomputed)
         by_run = f"SELECT count(*) FROM {table}.snapshots WHERE summary['retcon.run'] = '{plan.id}'"
         assert rest_shop.sql(f"{by_run} AND summary['retcon.wave'] IS NULL") == [(1,)]
+
+
+@pytest.mark.parametrize("is_cleaned", [False, True])
+def test_a_publish_that_was_never_sent_is_sent_if_its_files_are_there_else_prepared_anew(
+    rest_shop: Shop, is_cleaned: bool
+) -> None:
+    def break_off(real: Callable[..., None], requests: Sequence[str]) -> None:
+        raise Cut
+
+    rest_shop.open_doors()
+    plan = rest_shop.plan()
+    with pytest.raises(Cut):
+        rest_shop.apply(plan, catalog=Meddling(rest_shop.workspace.group_commits, "commit", break_off))
+    intent = rest_shop.workspace.ledger.intent(plan.id)
+    assert intent is not None
+    for update in json.loads(intent.commits[0].request)["updates"] if is_cleaned else ():
+        if update["action"] == "add-snapshot":
+            Path(update["snapshot"]["manifest-list"].removeprefix("file:")).unlink()
+    rest_shop.close()
+    assert rest_shop.apply(plan).state is RunState.PUBLISHED
+    for commit, recomputed in zip(intent.commits, (RECOMPUTED_ORDERS, RECOMPUTED_REVENUE), strict=True):
+        assert rest_shop.production(commit.table) == rest_shop.rows(recomputed)
+        main = rest_shop.workspace.tables.main_line(commit.table)
+        assert main is not None
+        assert (commit.snapshot_id in main.line) is not is_cleaned
 
 
 def test_a_commit_between_preparing_and_asking_is_told_by_the_requirements(rest_shop: Shop) -> None:

@@ -15,7 +15,7 @@ from retcon.cli.terminals import terminal_of
 from retcon.cli.views.endings import undone_view, way_text
 from retcon.core.runs import Run
 from retcon.errors import BadArguments
-from retcon.flow.rollback import require_possible, require_reason, roll_back
+from retcon.flow.rollback import is_left_open, require_possible, require_reason, roll_back
 from retcon.flow.unrecorded import require_recorded
 from retcon.wiring import Workspace
 
@@ -42,7 +42,7 @@ def rollback(
     require_reason(reason)
     workspace = terminal.workspace(project, env, writes=True)
     found = run_named(run, workspace)
-    if workspace.ledger.intent(found.id) is None:
+    if not is_left_open(found, workspace.ledger):
         ways = require_possible(found, reason, workspace.outline, workspace.tables, workspace.clock())
         require_recorded(found.plan, workspace.ledger, workspace.tables)
         for undo in ways.values():

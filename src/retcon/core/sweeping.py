@@ -93,7 +93,7 @@ class Circumstances:
     default_days: int
     """The same for what no run is known of."""
     driven: Collection[str]
-    """Runs that a process works on this moment."""
+    """Runs that a process works on this moment, or that the catalog was asked about and hasn't answered."""
     needed: Collection[int]
     """Snapshots of the table that open runs read or stand on."""
     hold: str

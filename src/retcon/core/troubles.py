@@ -92,19 +92,21 @@ class TableMarks:
     """Oldest first."""
     snapshots: Collection[int]
     """All that there are."""
-    main: Collection[int]
-    """Those on production's line."""
+    left: Collection[int]
+    """Those that production was moved back from."""
     is_whole: bool
-    """None of that line has expired."""
+    """Of the line that production stands on, none has expired."""
 
     def published(self, run: str) -> Mark | None:
         return next((mark for mark in self.marks if mark.run == run and not mark.undoes), None)
 
     def took_back(self, run: str) -> bool:
-        """Is a publish that was there no longer? By a commit that says so, or because main was moved back."""
+        """Is a publish that was there no longer? By a commit that says so, or because main was moved back. What can't
+        be told, as history has expired, wasn't.
+        """
         published = self.published(run)
-        undone = any(mark.run == run and mark.undoes and mark.snapshot_id in self.main for mark in self.marks)
-        return undone or (published is not None and published.snapshot_id not in self.main)
+        undone = any(mark.run == run and mark.undoes and mark.snapshot_id not in self.left for mark in self.marks)
+        return undone or (published is not None and published.snapshot_id in self.left)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -41,13 +41,25 @@ def settle(run: Run, context: Context) -> Run:
     found = look(intent, context.tables)
     if set(found.values()) == {Standing.DONE}:
         return _recorded(intent, context)
+    why = "its tables moved on"
+    if Standing.LOST not in found.values() and (gone := _gone(intent, found, context.tables)):
+        found = {**found, **dict.fromkeys(gone, Standing.LOST)}
+        why = f"files that it would lead to are gone, e.g. {next(iter(gone.values()))}"
     if Standing.LOST not in found.values():
         # The same commits with the same requirements: taken once, however often they are sent.
         rest = tuple(commit for commit in intent.commits if found[commit.table] is Standing.OPEN)
         return _sent(replace(intent, commits=rest), intent, context, may_be_under_way=True)
     if Standing.DONE in found.values():
         raise _half(intent, found)
-    return _withdrawn(intent, "the catalog didn't take it, and its tables moved on", context)
+    return _withdrawn(intent, f"the catalog didn't take it, and {why}", context)
+
+
+def _gone(intent: Intent, found: Mapping[str, Standing], tables: Tables) -> Mapping[str, str]:
+    """By table whose commit is open: a file that it would lead to and that isn't there. As long as no snapshot leads to
+    what was prepared, whoever removes orphans deletes it, and no catalog looks before it takes a commit.
+    """
+    rest = (commit for commit in intent.commits if found[commit.table] is Standing.OPEN)
+    return {commit.table: lost[0] for commit in rest if (lost := tables.lost_for(commit))}
 
 
 def _settled(intent: Intent | None) -> Intent | None:
@@ -173,8 +185,8 @@ def _half(intent: Intent, found: Mapping[str, Standing]) -> Fault:
     did = "published" if intent.is_publish else "rolled back"
     if lost:
         remedy = (
-            f"{', '.join(lost)} moved on, so the rest can't follow: take the tables that are {did} back by "
-            "Spark's `rollback_to_snapshot`, or plan a new correction for the others"
+            f"{', '.join(lost)} moved on, or lost files of this step, so the rest can't follow: take the tables that "
+            f"are {did} back by Spark's `rollback_to_snapshot`, or plan a new correction for the others"
         )
     else:
         remedy = f"{_again(intent)} commits the rest, for which everything required still holds"

@@ -16,6 +16,7 @@ from retcon.flow.context import Context
 from retcon.flow.ports import Clock, Ledger
 
 _SAY_EVERY = 5.0
+_TAKEN_OVER = StopRequest(who="", why="another process took over")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,8 +40,8 @@ def driving(
     run: Run, context: Context, *, seconds: float = LEASE_SECONDS, look: float = LOOK_SECONDS
 ) -> Iterator[None]:
     """Hold the lease on a run. Everything that is recorded meanwhile carries its token: after another process took
-    over, the ledger refuses what this one says, its publish included. Who asks to stop, in another terminal, pulls
-    the brake.
+    over, the ledger refuses what this one says, its publish included. Who takes over, or asks to stop in another
+    terminal, pulls the brake.
     """
     token = _take(run, context, seconds)
     if token is None:
@@ -115,19 +116,20 @@ def _busy(run: Run, held: Lease | None, seconds: float) -> Conflict:
 
 
 def _keep_alive(run: Run, context: Context, token: int, seconds: float, look: float, over: Event) -> None:
-    renewed = monotonic()
+    renewed, is_lost = monotonic(), False
     while not over.wait(min(look, seconds / 4)):
         # A database that doesn't answer now may by the next time.
         with suppress(RetconError):
             held = context.ledger.lease(run.id)
-            asked = (held.asked if held is not None and held.token == token else None) or context.brake.request
+            is_lost = is_lost or (held is not None and held.token != token)
+            if not is_lost and monotonic() - renewed >= seconds / 4:
+                is_lost = not context.ledger.renew_lease(run.id, token, seconds=seconds)
+                renewed = monotonic()
+            # The ledger takes nothing from this process any more, but a branch would: its jobs must not go on.
+            asked = _TAKEN_OVER if is_lost else (held.asked if held is not None else None) or context.brake.request
             if asked is not None:
                 # Again and again: one job of a step may end, and its next begin.
                 context.brake.pull(asked, context.warehouse.interrupt)
-            if monotonic() - renewed >= seconds / 4:
-                if not context.ledger.renew_lease(run.id, token, seconds=seconds):
-                    return
-                renewed = monotonic()
 
 
 def _waited_for(run: Run, why: str, caller: Caller) -> int:

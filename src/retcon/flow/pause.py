@@ -38,7 +38,7 @@ def pause_here(run: Run, context: Context, *, passed: str = "") -> Interrupted:
     if standing.state not in (RunState.PUBLISHING, RunState.PAUSED) and not standing.state.is_over:
         standing = context.record(standing, Paused(why=asked.told, driven=True))
     total, staged = run.plan.slices, context.ledger.tallies([run.id])[run.id].staged
-    what = f"{standing.state.value.replace('_', ' ')}{f' ({asked.told})' if asked.who or passed else ''}"
+    what = f"{standing.state.value.replace('_', ' ')}{f' ({asked.told})' if asked is not AT_THE_KEYBOARD else ''}"
     if standing.state.is_over:
         return Interrupted(
             f"run {run.id} is {what}",

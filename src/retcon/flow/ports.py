@@ -35,7 +35,7 @@ from retcon.core.measures import FullRefresh, Listed, SliceMeasure, TableMeasure
 from retcon.core.models import Model
 from retcon.core.overlaps import InTheWay
 from retcon.core.plans import Plan
-from retcon.core.pointers import PointerSwap
+from retcon.core.pointers import PointerSwap, TableCommit
 from retcon.core.profiles import ColumnProfile, Profiled, ProfileEntry
 from retcon.core.reconciling import Reconcile, SourceMeasure
 from retcon.core.row_diffs import RowDiff, RowDiffRequest
@@ -107,6 +107,7 @@ class Tables(Protocol):
     def lost_files(
         self, name: str, *, by: str | None, grain: Cut, most: int | None, watch: Callable[[int, int], None]
     ) -> FileCheck: ...
+    def lost_for(self, commit: TableCommit) -> tuple[str, ...]: ...
     def drop_refs(self, seen: TableRefs, names: Collection[str]) -> None: ...
     def drop_version(self, name: str, uuid: str, snapshot_id: int | None) -> bool: ...
 

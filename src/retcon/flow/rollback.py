@@ -19,7 +19,7 @@ from retcon.errors import BadArguments, Conflict, Fault, Interrupted, Refused
 from retcon.flow.commit import roll_back_group, settle
 from retcon.flow.context import Context
 from retcon.flow.driving import driving
-from retcon.flow.ports import Progress, Tables
+from retcon.flow.ports import Ledger, Progress, Tables
 from retcon.flow.unrecorded import require_recorded
 
 _TRIES = 5
@@ -48,7 +48,7 @@ def roll_back(run: Run, reason: str, context: Context) -> Undone:
     """The slices of every table as they were before the publish; later reads of it are listed as stale."""
     require_reason(reason)
     run = run.as_published
-    if context.ledger.intent(run.id) is None:
+    if not is_left_open(run, context.ledger):
         require_possible(run, reason, context.project, context.tables, context.clock())
         require_recorded(run.plan, context.ledger, context.tables)
     with driving(run, context):
@@ -56,10 +56,10 @@ def roll_back(run: Run, reason: str, context: Context) -> Undone:
             # Another process may have undone it before this one got its turn.
             standing = (context.ledger.run(run.id) or run).as_published
             settled = settle(standing, context)
-            if settled.state is not standing.state:
-                # An earlier try had done it; its record alone was missing.
+            if settled is not standing and settled.state is RunState.ROLLED_BACK:
+                # An earlier try had asked for it; its record alone was missing.
                 return Undone(run=settled, stale=_readers(run, context), ways=())
-            return _undo(settled, reason.strip(), context)
+            return _undo(settled.as_published, reason.strip(), context)
         except KeyboardInterrupt:
             context.warehouse.interrupt()
             raise Interrupted(
@@ -217,6 +217,12 @@ def _facts(table: str, tables: Tables) -> TableFacts:
 # ── may it be undone? ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
+def is_left_open(run: Run, ledger: Ledger) -> bool:
+    """Was the catalog asked to take this publish back, and isn't it on record what became of that?"""
+    intent = ledger.intent(run.id)
+    return intent is not None and not intent.is_publish
+
+
 def require_reason(reason: str) -> None:
     """Nothing is undone without a word why."""
     if not reason.strip():
@@ -293,9 +299,10 @@ def retention_days(run: Run, project: Project) -> int:
 def _require_published(run: Run) -> None:
     """Only a publish that stands can be rolled back."""
     if run.state is not RunState.PUBLISHED:
+        is_under_way = run.state is RunState.PUBLISHING
         raise Refused(
             f"run {run.id} is {run.state.value.replace('_', ' ')}: there is no publish to roll back",
-            next=f"`retcon show {run.id}` tells more",
+            next=f"`retcon apply {run.id}` finishes it first" if is_under_way else f"`retcon show {run.id}` tells more",
         )
     if not run.as_published.plan.models:
         raise Refused(

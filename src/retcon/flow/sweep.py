@@ -111,13 +111,15 @@ class _Sweeper:
         under_way = [run for run in runs if not run.state.is_over]
         own = [run for run in runs if table in run.tables]
         published = (run.id for run in own if run.state is RunState.PUBLISHED)
+        # A REST catalog may still be asked for what the intent says, which leads to the files of a rollback's branch.
+        driven = {r for r in published if self._ledger.lease(r) is not None or self._ledger.intent(r) is not None}
         return Circumstances(
             now=self._now,
             runs={run.id: run for run in runs},
             environment=self._project.environment,
             retention_days={run.id: self._days(run, table) for run in own},
             default_days=self._project.graph.models[table].retention_days,
-            driven={run for run in published if self._ledger.lease(run) is not None},
+            driven=driven,
             needed={snapshot for run in under_way for snapshot in _needed(run, table)},
             hold="some run is open" if under_way else "" if runs else "the ledger knows no run at all",
         )

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 from pyiceberg.manifest import DataFile, DataFileContent, ManifestEntryStatus, ManifestFile
 from pyiceberg.table import Table
+from pyiceberg.table.snapshots import Snapshot
 
+from retcon.core.pointers import TableCommit
 from retcon.core.slices import SliceSet
 from retcon.core.troubles import FileCheck, LostFile
 from retcon.errors import Fault
+from retcon.lakehouse.histories import own_entries
 from retcon.lakehouse.spans import Spans
 
 _AT_ONCE = 16
@@ -37,6 +41,25 @@ def lost_files(table: Table, spans: Spans, *, most: int | None, watch: Told) -> 
     lost += [_lost(*files[path], spans) for path in _missing(table, chosen, watch)]
     checked = len(lists) + len(manifests) + len(chosen)
     return FileCheck(checked=checked, left=len(files) - len(chosen), lost=tuple(lost))
+
+
+def lost_for(table: Table, commit: TableCommit) -> tuple[str, ...]:
+    """Look for what a commit's new snapshots lead to: manifest lists, manifests, and the files that they add."""
+    for paths in _led_to(table, commit):
+        lost = _missing(table, paths, lambda *_: None)
+        if lost:
+            return tuple(lost)
+    return ()
+
+
+def _led_to(table: Table, commit: TableCommit) -> Iterator[list[str]]:
+    """Each kind of file after the one that it is found by."""
+    updates = json.loads(commit.request)["updates"]
+    added = [Snapshot.model_validate(each["snapshot"]) for each in updates if each["action"] == "add-snapshot"]
+    yield [snapshot.manifest_list for snapshot in added]
+    yield [manifest.manifest_path for snapshot in added for manifest in snapshot.manifests(table.io)]
+    entries = (entry for snapshot in added for entry in own_entries(table, snapshot))
+    yield [entry.data_file.file_path for entry in entries if entry.status == ManifestEntryStatus.ADDED]
 
 
 def _manifest_lists(table: Table) -> _Refs:

@@ -51,6 +51,7 @@ class SourceTables:
         self.refs = catalog.refs
         self.marks = catalog.marks
         self.lost_files = catalog.lost_files
+        self.lost_for = catalog.lost_for
         self.drop_refs = catalog.drop_refs
         self.drop_version = catalog.drop_version
         self.close = catalog.close

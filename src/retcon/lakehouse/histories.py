@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from datetime import timedelta
 
 from pyiceberg.manifest import ManifestEntry, ManifestEntryStatus
@@ -31,6 +31,14 @@ def back_to(table: Table, newest: int, oldest: int | None) -> Iterator[Snapshot 
         at = snapshot.parent_snapshot_id
     if at != oldest:
         yield None
+
+
+def is_left(table: Table, snapshot_id: int, line: Collection[int]) -> bool:
+    """Did this line of snapshots go back to before that one? One whose own past is gone tells nothing: pyiceberg makes
+    a snapshot without a parent of one whose parent expired.
+    """
+    behind = (each.snapshot_id for each in back_to(table, snapshot_id, None) if each is not None)
+    return snapshot_id not in line and any(each in line for each in behind)
 
 
 def own_entries(table: Table, snapshot: Snapshot) -> Iterator[ManifestEntry]:

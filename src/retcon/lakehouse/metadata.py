@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import Any
 
 from pyiceberg.catalog import Catalog as IcebergCatalog
-from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError, RESTError
+from pyiceberg.exceptions import CommitFailedException, NoSuchNamespaceError, NoSuchTableError, RESTError
 from pyiceberg.manifest import DataFile, ManifestFile
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
@@ -31,6 +31,7 @@ from retcon.core.certificates import CertifyRequest, Compared
 from retcon.core.conflicts import Commit, changed_by, commit_text
 from retcon.core.intents import MainLine
 from retcon.core.jobs import StagedCommits, StagedWave, WaveTarget
+from retcon.core.pointers import TableCommit
 from retcon.core.projects import Catalog
 from retcon.core.slices import Cut, SliceSet
 from retcon.core.sweeping import TableRefs
@@ -43,15 +44,16 @@ from retcon.core.tables import (
     TableFile,
 )
 from retcon.core.troubles import FileCheck, TableMarks
-from retcon.errors import LostMetadata, Refused
+from retcon.errors import Conflict, LostMetadata, Refused
 from retcon.fault_points import FaultPoint
 from retcon.lakehouse.catalogs import is_new, opened, unreachable
 from retcon.lakehouse.certifying import compared
-from retcon.lakehouse.files import lost_files
+from retcon.lakehouse.files import lost_files, lost_for
 from retcon.lakehouse.histories import (
     back_to,
     commits_between,
     is_empty_beginning,
+    is_left,
     operation_of,
     round_of,
     run_of,
@@ -65,6 +67,7 @@ from retcon.lakehouse.spans import Spans
 
 _BRANCH_DROPPED, _TABLE_DROPPED = FaultPoint("branch dropped"), FaultPoint("table dropped")
 _VERSION_DROPPED = FaultPoint("old version dropped")
+_TRIES = 5
 
 
 class IcebergMetadata:
@@ -229,9 +232,7 @@ class IcebergMetadata:
         current = table.metadata.current_snapshot_id if table is not None else None
         if table is None or current is None or snapshot_id is None:
             return False
-        line = {each.snapshot_id for each in back_to(table, current, None) if each is not None}
-        behind = (each.snapshot_id for each in back_to(table, snapshot_id, None) if each is not None)
-        return snapshot_id not in line and any(each in line for each in behind)
+        return is_left(table, snapshot_id, {each.snapshot_id for each in back_to(table, current, None) if each})
 
     def main_line(self, name: str) -> MainLine | None:
         """Main's snapshot and those that it stands on."""
@@ -321,16 +322,29 @@ class IcebergMetadata:
         return None
 
     def drop_branch(self, name: str, branch: str) -> bool:
-        """Remove an unpublished run's branch; True if it was there."""
-        table = self._load(name)
-        if table is None or branch not in table.metadata.refs:
-            return False
-        with _BRANCH_DROPPED:
-            table.manage_snapshots().remove_branch(branch).commit()
-        return True
+        """Remove an unpublished run's branch, whatever others commit meanwhile; True if it was there."""
+        overtaken: CommitFailedException | None = None
+        for _ in range(_TRIES):
+            table = self._load(name)
+            if table is None or branch not in table.metadata.refs:
+                return False
+            try:
+                with _BRANCH_DROPPED:
+                    table.manage_snapshots().remove_branch(branch).commit()
+            except CommitFailedException as error:
+                overtaken = error
+            else:
+                return True
+        raise Conflict(
+            f"{name}: branch {branch} can't be dropped while others write to the table: {overtaken}",
+            state="the branch is still there; nothing else of the table was changed",
+            next="the same command again tries it anew",
+        ) from overtaken
 
     def drop_unwritten(self, name: str, uuid: str) -> bool:
-        """Drop a table that retcon made and nobody wrote: the same table still, without a snapshot on any branch."""
+        """Drop a table that retcon made and nobody wrote: the same table still, without a snapshot on any branch. What
+        runs had staged there goes with it.
+        """
         table = self._load(name)
         catalog = self._catalog()
         if table is None or catalog is None or str(table.metadata.table_uuid) != uuid:
@@ -338,8 +352,9 @@ class IcebergMetadata:
         # Main, or the branch of another run which found this table made already.
         if table.metadata.refs:
             return False
+        is_only_staged = all(run_of(each) is not None or is_empty_beginning(each) for each in table.metadata.snapshots)
         with _TABLE_DROPPED:
-            catalog.drop_table(name)
+            _drop(table, name, catalog, with_files=is_only_staged)
         return True
 
     def refs(self, name: str) -> TableRefs | None:
@@ -359,6 +374,11 @@ class IcebergMetadata:
         table = self._load(name)
         return FileCheck() if table is None else lost_files(table, Spans(table, by, grain), most=most, watch=watch)
 
+    def lost_for(self, commit: TableCommit) -> tuple[str, ...]:
+        """Files that a commit, which isn't taken yet, would lead to and that aren't there."""
+        table = self._load(commit.table)
+        return () if table is None else lost_for(table, commit)
+
     def drop_refs(self, seen: TableRefs, names: Collection[str]) -> None:
         """Branches and tags of a table, and the snapshots that only they lead to; a conflict where one of its refs
         isn't as it was seen. No file is deleted.
@@ -375,14 +395,8 @@ class IcebergMetadata:
             return False
         if (str(table.metadata.table_uuid), table.metadata.current_snapshot_id) != (uuid, snapshot_id):
             return False
-        # Some tables don't own their files, and say so.
         with _VERSION_DROPPED:
-            if table.properties.get("gc.enabled", "true").lower() == "false":
-                catalog.drop_table(name)
-            else:
-                # Out of the catalog first: what can't be deleted then is no table's any more.
-                with suppress(OSError):
-                    catalog.purge_table(name)
+            _drop(table, name, catalog, with_files=True)
         return True
 
     def close(self) -> None:
@@ -421,6 +435,16 @@ def _namespaces(catalog: IcebergCatalog, within: Identifier = ()) -> Iterator[Id
     for namespace in catalog.list_namespaces(within):
         yield namespace
         yield from _namespaces(catalog, namespace)
+
+
+def _drop(table: Table, name: str, catalog: IcebergCatalog, *, with_files: bool) -> None:
+    # Some tables don't own their files, and say so.
+    if not with_files or table.properties.get("gc.enabled", "true").lower() == "false":
+        catalog.drop_table(name)
+    else:
+        # Out of the catalog first: what can't be deleted then is no table's any more.
+        with suppress(OSError):
+            catalog.purge_table(name)
 
 
 def _held(manifest: ManifestFile, table: Table) -> list[DataFile]:

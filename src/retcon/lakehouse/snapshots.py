@@ -25,7 +25,7 @@ from retcon.core.tables import Landing
 from retcon.core.troubles import Mark, TableMarks
 from retcon.errors import Conflict
 from retcon.fault_points import FaultPoint
-from retcon.lakehouse.histories import back_to, commit_of
+from retcon.lakehouse.histories import back_to, commit_of, is_left
 from retcon.lakehouse.metadata_documents import EPOCH, ROUND
 from retcon.lakehouse.spans import Spans
 
@@ -67,15 +67,15 @@ def marks_of(table: Table, name: str) -> TableMarks:
     main = frozenset(snapshot.snapshot_id for snapshot in line if snapshot is not None)
     # Main may have been moved back; what was never on it isn't published.
     shown = main | {entry.snapshot_id for entry in metadata.snapshot_log}
-    marks = (_mark(snapshot) for snapshot in metadata.snapshots if snapshot.snapshot_id in shown)
+    marks = [mark for each in metadata.snapshots if each.snapshot_id in shown and (mark := _mark(each)) is not None]
     return TableMarks(
         table=name,
         uuid=str(metadata.table_uuid),
         schema_id=metadata.current_schema_id,
         spec_id=metadata.default_spec_id,
-        marks=tuple(sorted((mark for mark in marks if mark is not None), key=lambda mark: mark.at)),
+        marks=tuple(sorted(marks, key=lambda mark: mark.at)),
         snapshots=frozenset(snapshot.snapshot_id for snapshot in metadata.snapshots),
-        main=main,
+        left=frozenset(mark.snapshot_id for mark in marks if is_left(table, mark.snapshot_id, main)),
         is_whole=None not in line and (not line or is_root(line[-1])),
     )
 
