@@ -260,8 +260,11 @@ def test_a_cancelled_run_leaves_no_branch_and_no_table_of_its_own_and_is_final(s
     before = shop.files("mart.orders_usd")
     plan = shop.plan("mart.orders_usd", "mart.revenue")
     run = shop.apply(plan, until=Until.STAGED)
+    staged = shop.root / ".retcon" / "warehouse" / "mart" / "revenue"
+    assert list(staged.rglob("*.parquet"))
     shop.cancel(run)
     assert shop.sql("SHOW TABLES IN mart") == [("mart", "orders_usd", False)]
+    assert not list(staged.rglob("*.parquet"))
     assert plan.branch not in {name for (name,) in shop.sql("SELECT name FROM mart.orders_usd.refs")}
     assert shop.files("mart.orders_usd") == before
     with pytest.raises(Refused, match="was cancelled"):
