@@ -18,6 +18,7 @@ from retcon.core.intents import MainLine, Standing, standing_of
 from retcon.core.pointers import PointerSwap, TableCommit
 from retcon.core.runs import Published, RolledBack, Run, RunState
 from retcon.errors import Conflict, Fault, Refused
+from retcon.flow.apply import apply
 from retcon.flow.cancel import cancel
 from retcon.flow.commit import publish_group, roll_back_group, settle
 from retcon.flow.context import Context
@@ -403,6 +404,17 @@ def test_a_rollback_that_was_left_open_is_finished_by_the_same_command(desk: Des
     undone = roll_back(desk.run, "wrong", desk.context)
     assert undone.run.state is desk.run.state is RunState.ROLLED_BACK
     assert set(desk.server.moves.values()) == {2}
+
+
+def test_applying_a_run_whose_rollback_was_left_open_finishes_that(desk: Desk) -> None:
+    desk.publish()
+    desk.server.troubles = ["killed before"]
+    with pytest.raises(Killed):
+        desk.roll_back()
+    done = apply(desk.run, desk.context)
+    assert done.state is RunState.ROLLED_BACK
+    assert desk.kinds[-1] == "RolledBack"
+    assert desk.server.moves == dict.fromkeys(TABLES, 2)
 
 
 def test_a_driver_that_was_taken_over_from_doesnt_ask_the_catalog(desk: Desk) -> None:

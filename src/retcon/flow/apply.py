@@ -122,7 +122,7 @@ def apply(
 
 def _drive(run: Run, context: Context, way: _Way) -> Run:
     settled = settle(run, context)
-    if settled.state is RunState.PUBLISHED:
+    if settled.state.is_over:  # published, or a rollback of it that was left open is done
         return settled
     if settled is not run:
         require_unchanged_code(settled.plan, context.project)
