@@ -413,7 +413,7 @@ def test_applying_a_run_whose_rollback_was_left_open_finishes_that(desk: Desk) -
         desk.roll_back()
     done = apply(desk.run, desk.context)
     assert done.state is RunState.ROLLED_BACK
-    assert desk.kinds[-1] == "RolledBack"
+    assert desk.kinds()[-1] == "RolledBack"
     assert desk.server.moves == dict.fromkeys(TABLES, 2)
 
 
