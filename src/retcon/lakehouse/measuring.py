@@ -200,7 +200,8 @@ class Measuring:
 
     def differs_alone(self, job: Job, request: MeasureRequest, checksum: str) -> str:
         """How a slice computed by itself differs from what the wave staged for it; empty if it doesn't."""
-        alone = slices_of(self._for_little(), job)
+        staged = self._for_little().frame(_table_read(request, request.staged, job.slices))
+        alone = fitted(slices_of(self._for_little(), job), staged)
         fields = _hashed_fields(alone, request.model.volatile)
         low, high = checksum_sums(_HASH)
         row = (
@@ -210,7 +211,6 @@ class Measuring:
         )
         if checksum_text(row["n"], row["low"] or 0, row["high"] or 0, shape_of(fields)) == checksum:
             return ""
-        staged = self._for_little().frame(_table_read(request, request.staged, job.slices))
         rows = sum(_differing(alone, staged, request).values())
         return f"{rows:,} rows differ" if rows else ""
 
