@@ -276,8 +276,7 @@ class Attributor:
         )
         job = self._job("differing", code, slices, read)
         try:
-            # In parts, where slices are computed apart: there is one slice, so there is one part.
-            return sum(self.context.warehouse.differing(job.parts[0] if job.parts else job, request).values())
+            return sum(self.context.warehouse.differing(job, request).values())
         except Refused:
             return None
 

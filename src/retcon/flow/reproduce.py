@@ -250,7 +250,7 @@ def _apart(trial: _Trial, doubtful: list[Slice], context: Context) -> dict[Slice
     numbers come out otherwise in another order.
     """
     job, like = trial.job, trial.like
-    if not doubtful or like is None or like.snapshot_id is None or job.carried is not None or job.parts:
+    if not doubtful or like is None or like.snapshot_id is None:
         return {}
     slices = SliceSet.of(job.slices.grain, (slice.ordinal for slice in doubtful))
     request = MeasureRequest(
@@ -264,7 +264,7 @@ def _apart(trial: _Trial, doubtful: list[Slice], context: Context) -> dict[Slice
         production_table=like.table,
         known={},
     )
-    found = context.warehouse.differing(replace(job, slices=slices), request)
+    found = context.warehouse.differing(job, request)
     return {slice: found.get(slice, 0) for slice in doubtful}
 
 

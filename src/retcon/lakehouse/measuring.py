@@ -40,7 +40,7 @@ from retcon.lakehouse.predicates import slice_at, slice_key, slice_predicate
 from retcon.lakehouse.python_models import worker_error
 from retcon.lakehouse.scoped_reads import ScopedReads, fitted, type_of
 from retcon.lakehouse.sessions import bits_for, first_line, root_cause
-from retcon.lakehouse.staging import computed_by, slices_of, wave_of
+from retcon.lakehouse.staging import computed_by, slices_of
 
 _SIDE, _SLICE, _HASH, _WHOLE = "__retcon_side", "__retcon_slice", "__retcon_hash", "__retcon_whole"
 _ROWS = "__retcon_rows"
@@ -215,10 +215,16 @@ class Measuring:
         return f"{rows:,} rows differ" if rows else ""
 
     def differing(self, job: Job, request: MeasureRequest) -> Mapping[Slice, int]:
-        """By slice of the job, how many rows of what it computes aren't what was staged; those without any left out."""
-        staged = self._reads.frame(_table_read(request, request.staged, job.slices))
-        computed = self._reads.compute(job)
-        return _differing(fitted(computed.filter(wave_of(computed, job)), staged), staged, request)
+        """By slice that is asked for, how many rows of what a job gives aren't what was staged; those without any left
+        out.
+        """
+        staged = self._reads.frame(_table_read(request, request.staged, request.slices))
+        # The full refresh of a table gives all of its slices: what is outside the job's is no error here.
+        is_plain = job.carried is None and not job.parts
+        rows = self._reads.compute(job) if is_plain else slices_of(self._reads, job)
+        by = request.model.slicing.by
+        asked = rows.filter(slice_predicate(by, type_of(rows, by) or "date", request.slices))
+        return _differing(fitted(asked, staged), staged, request)
 
 
 def _not_computable(request: MeasureRequest, error: AnalysisException) -> Refused:
