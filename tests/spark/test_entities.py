@@ -113,8 +113,11 @@ def test_a_row_without_its_key_or_with_another_one_stops_the_wave(shop: Shop) ->
     with pytest.raises(GatesFailed, match="customer = NULL is outside the slices"):
         shop.backfill("mart.customers", dates=False)
     shop.write("mart.customers", CUSTOMERS.replace("SELECT customer,", "SELECT upper(customer) AS customer,"))
-    with pytest.raises(GatesFailed, match="is outside the slices"):
-        shop.backfill("mart.customers", dates=False)
+    plan = shop.plan("mart.customers", dates=False)
+    with pytest.raises(GatesFailed, match=r"a row with customer = C\d is outside the slices"):
+        shop.apply(plan)
+    errors = {wave.error for wave in shop.workspace.ledger.waves(plan.id) if wave.error}
+    assert all(": a row is outside the slices" in error for error in errors), "whose it is isn't kept"
 
 
 def test_a_table_in_the_same_buckets_of_another_type_is_refused(shop: Shop) -> None:
@@ -308,8 +311,12 @@ def test_a_key_of_several_rows_or_of_none_stops_the_wave(shop: Shop, rows: str, 
     shop.write(
         "mart.newest", STATUSES.replace("slices: {by: order_id, buckets: 4}\n", "").replace("{key: order_id}", "")
     )
+    plan = shop.plan("mart.newest", dates=False)
     with pytest.raises(GatesFailed, match=rf"\({key}\) isn't the key of one row"):
-        shop.backfill("mart.newest", dates=False)
+        shop.apply(plan)
+    [wave] = shop.workspace.ledger.waves(plan.id)
+    assert wave.error is not None
+    assert wave.error.startswith("mart.newest, all: a key isn't that of one row")
 
 
 PYTHON = """\

@@ -162,10 +162,12 @@ def _where_it_stands(run: Run) -> Run:
     return replace(run, plan=replace(run.plan, models=models))
 
 
-def _impossible(model: str, recorded: Mapping[str, RecordedSlice], slices: SliceSet, why: str) -> Iterator[TriedSlice]:
+def _impossible(
+    model: str, known: Mapping[str, RecordedSlice], slices: SliceSet, why: str, recorded: str = ""
+) -> Iterator[TriedSlice]:
+    tried = TriedSlice(model=model, slice="", outcome=Outcome.IMPOSSIBLE, rows=None, note=why, recorded=recorded)
     for slice in slices:
-        rows = recorded[slice.label].rows
-        yield TriedSlice(model=model, slice=slice.label, outcome=Outcome.IMPOSSIBLE, rows=rows, note=why)
+        yield replace(tried, slice=slice.label, rows=known[slice.label].rows)
 
 
 class _World:
@@ -225,7 +227,7 @@ def _tried(run: Run, trial: _Trial, context: Context) -> Iterator[TriedSlice]:
         doubtful = [slice for slice in trial.looked_at if now[slice].checksum != recorded[slice.label].checksum]
         apart = _apart(trial, doubtful, context)
     except Refused as refusal:
-        yield from _impossible(name, recorded, trial.looked_at, refusal.message)
+        yield from _impossible(name, recorded, trial.looked_at, refusal.message, refusal.recorded)
         return
     for slice in trial.looked_at:
         is_same = slice not in doubtful or apart.get(slice) == 0

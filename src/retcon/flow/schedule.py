@@ -62,7 +62,7 @@ def taking(
     try:
         yield [each for each in due if (each.model, each.kind) in got]
     except BaseException as broken:
-        trouble = broken.message if isinstance(broken, RetconError) else type(broken).__name__
+        trouble = broken.recorded if isinstance(broken, RetconError) else type(broken).__name__
         with suppress(RetconError):
             # It runs out by itself; whoever comes next needn't wait for that.
             caller.ledger.end_claim(claim, at=caller.clock(), trouble=trouble)

@@ -37,9 +37,9 @@ from retcon.lakehouse.checksums import (
 from retcon.lakehouse.differences import differing_rows
 from retcon.lakehouse.gate_values import is_unlisted, number_of
 from retcon.lakehouse.predicates import slice_at, slice_key, slice_predicate
-from retcon.lakehouse.python_models import worker_error
+from retcon.lakehouse.python_models import unsaid, worker_error
 from retcon.lakehouse.scoped_reads import ScopedReads, fitted, type_of
-from retcon.lakehouse.sessions import bits_for, first_line, root_cause
+from retcon.lakehouse.sessions import bits_for, first_line, root_cause, without_values
 from retcon.lakehouse.staging import computed_by, slices_of
 
 _SIDE, _SLICE, _HASH, _WHOLE = "__retcon_side", "__retcon_slice", "__retcon_hash", "__retcon_whole"
@@ -119,8 +119,10 @@ class Measuring:
         try:
             return self._outcome(rows(), job, metrics).slices
         except (PySparkException, Py4JJavaError) as error:
-            reason = worker_error(self._reads.code, str(error)) or root_cause(error)
-            raise Refused(f"{job.model.path}: {job.slices.text} can't be computed: {reason}") from error
+            on_worker = worker_error(self._reads.code, str(error))
+            reason, kind = on_worker or root_cause(error), unsaid(on_worker) or without_values(root_cause(error))
+            what = f"{job.model.path}: {job.slices.text} can't be computed"
+            raise Refused(f"{what}: {reason}", recorded="" if job.model.samples else f"{what}: {kind}") from error
 
     def full_refresh(self, job: Job, metrics: tuple[Metric, ...]) -> FullRefresh:
         """What a job that reads everything gives, in its slices and in all. All of it is computed, as if written."""
