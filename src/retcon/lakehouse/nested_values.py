@@ -6,7 +6,17 @@ from collections.abc import Callable, Iterator
 
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import functions as F
-from pyspark.sql.types import ArrayType, DataType, DoubleType, FloatType, MapType, StructField, StructType
+from pyspark.sql.types import (
+    ArrayType,
+    DataType,
+    DoubleType,
+    FloatType,
+    MapType,
+    StructField,
+    StructType,
+    TimestampType,
+    VariantType,
+)
 
 from retcon.core.queries import quoted, text_literal
 from retcon.errors import Refused
@@ -15,6 +25,7 @@ Leaf = Callable[[str], str]
 """What is written in the place of a double."""
 
 ENDLESS = "CAST('Infinity' AS DOUBLE)"
+_NESTED = (StructType, ArrayType, MapType, VariantType)
 _NO_NUMBERS = "CAST(array() AS ARRAY<DOUBLE>)"
 
 
@@ -32,6 +43,11 @@ def needs_rewriting(kind: DataType) -> bool:
     """Is there anything inside it that isn't the same as JSON whenever it is the same? A map of its own is sorted."""
     _, *inside = _parts(kind)
     return any(map(_is_rewritten, inside))
+
+
+def holds_moments(kind: DataType) -> bool:
+    """May there be a moment inside it, which as text depends on the time zone?"""
+    return isinstance(kind, _NESTED) and any(isinstance(part, TimestampType | VariantType) for part in _parts(kind))
 
 
 def rewritten(value: str, kind: DataType, leaf: Leaf, depth: int = 0) -> str:
