@@ -24,11 +24,13 @@ class RetconError(Exception):
     code = "error"
     exit_code = 3
 
-    def __init__(self, message: str, *, state: str = "", next: str = "") -> None:
+    def __init__(self, message: str, *, state: str = "", next: str = "", recorded: str = "") -> None:
+        """`recorded`: what the ledger keeps of it, where the message names values of rows."""
         super().__init__(message)
         self.message = message
         self.state = state
         self.next = next
+        self.recorded = recorded or message
 
 
 class BadArguments(RetconError):
@@ -85,8 +87,10 @@ class Fault(RetconError):
     code = "fault"
     exit_code = 3
 
-    def __init__(self, message: str, *, state: str = "", next: str = "", retryable: bool = False) -> None:
-        super().__init__(message, state=state, next=next)
+    def __init__(
+        self, message: str, *, state: str = "", next: str = "", recorded: str = "", retryable: bool = False
+    ) -> None:
+        super().__init__(message, state=state, next=next, recorded=recorded)
         self.retryable = retryable
 
 

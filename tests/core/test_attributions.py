@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from decimal import Decimal
+from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,7 +15,7 @@ NUMBERS = st.integers(-1000, 1000).map(Decimal)
 TRIED = st.none() | NUMBERS.map(lambda number: {ROWS: number})
 
 
-def trials(old: int, new: int, again: int | None, old_code: int | None, old_inputs: int | None, **more: bool) -> Trials:
+def trials(old: int, new: int, again: int | None, old_code: int | None, old_inputs: int | None, **more: Any) -> Trials:
     told = [None if n is None else {ROWS: Decimal(n)} for n in (old, new, again, old_code, old_inputs)]
     return Trials(old=told[0], new=told[1], again=told[2], old_code=told[3], old_inputs=told[4], **more)
 
@@ -38,6 +40,28 @@ def test_what_didnt_change_isnt_to_blame() -> None:
     assert (parts.code, parts.inputs, parts.chance, parts.rest) == (0, 0, 0, -1)
     assert trials(100, 130, 130, 130, 100, same_code=True).parts(ROWS).code == 0
     assert trials(100, 130, 130, 100, 130, same_inputs=True).parts(ROWS).inputs == 0
+
+
+@pytest.mark.parametrize(
+    ("tried", "told"),
+    [
+        (trials(107, 125, 125, 120, 105, made={ROWS: Decimal(100)}), (5, 20, 0, -7)),
+        (trials(107, 130, 130, 120, None, made={ROWS: Decimal(100)}), (10, 20, 0, -7)),
+        (trials(107, 130, 130, None, 105, made={ROWS: Decimal(100)}), (5, 25, 0, -7)),
+        (trials(107, 120, 120, 120, 120, made={ROWS: Decimal(100)}, same_code=True), (0, 20, 0, -7)),
+        (trials(107, 105, 105, 105, 105, made={ROWS: Decimal(100)}, same_inputs=True), (5, 0, 0, -7)),
+        (trials(107, 100, 100, 100, 100, made={ROWS: Decimal(100)}, same_code=True, same_inputs=True), (0, 0, 0, -7)),
+    ],
+    ids=["both", "both, without old inputs", "both, without old code", "inputs only", "code only", "neither"],
+)
+def test_rows_that_somebody_else_wrote_are_in_the_rest(tried: Trials, told: tuple[int, ...]) -> None:
+    """Seven of them, beside the hundred that the run before made."""
+    parts = tried.parts(ROWS)
+    assert (parts.code, parts.inputs, parts.chance, parts.rest) == told
+
+
+def test_a_measure_that_the_run_before_didnt_record_is_told_from_what_was_there() -> None:
+    assert trials(107, 130, 130, 120, 105, made={"sum(x)": Decimal(1)}).parts(ROWS).inputs == 13
 
 
 @given(NUMBERS, NUMBERS, TRIED, TRIED, TRIED, st.booleans(), st.booleans())

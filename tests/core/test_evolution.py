@@ -23,6 +23,7 @@ from retcon.core.evolution import (
     change_text,
     changes_for,
     column_history,
+    columns_taken_anew,
     is_built_beside,
     require_planned,
 )
@@ -246,3 +247,19 @@ def test_history_tells_what_became_of_each_column_by_its_id() -> None:
         (None, Step.RENAMED, "x", "int", "z"),
         (None, Step.CHANGED, "x", "int", "bigint"),
     ]
+
+
+def test_columns_are_taken_anew_since_the_first_snapshot_with_their_new_ids() -> None:
+    old, new = (Column(name="x", type="int", id=id) for id in (2, 3))
+    wider, other = replace(new, type="bigint"), Column(name="y", type="int", id=4)
+    versions = (version(1, old), version(2), version(3, new), version(4, wider, other))
+
+    def anew(count: int) -> SchemaVersion | None:
+        now = versions[:count]
+        return columns_taken_anew(replace(table(), columns=now[-1].columns, versions=now))
+
+    assert [anew(count) for count in (1, 2)] == [None, None], "what is gone is missed, not taken for something else"
+    # Snapshot 2 has no such column, so whatever was measured there isn't compared with it.
+    assert [anew(count) for count in (3, 4)] == [versions[1], versions[1]]
+    waiting = (version(1, old), version(None, new))
+    assert columns_taken_anew(replace(table(), columns=(new,), versions=waiting)) == waiting[1]

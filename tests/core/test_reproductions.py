@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from retcon.core.projects import Catalog, Settings, SparkSettings, as_recorded
 from retcon.core.reproductions import Outcome, Reproduction, TriedSlice, drawn, expired_text, reproducible
 from retcon.core.runs import RecordedSlice, SliceState
@@ -65,6 +67,12 @@ def test_the_exit_code_tells_the_worst_and_the_record_holds_counts() -> None:
     event = made.event({"mart.a": SliceSet.parse(Grain.DAY, "2026-01-01..2026-01-04")})
     assert (event.tried, event.same, event.impossible) == ({"mart.a": "2026-01-01..2026-01-04"}, 1, 2)
     assert (event.differing, event.why) == ({"mart.a": ("2026-01-02",)}, ("expired",))
+
+
+def test_the_record_says_why_without_values_of_rows() -> None:
+    told = replace(tried("2026-01-03", Outcome.IMPOSSIBLE, "The value 'ada'"), recorded="CAST_INVALID_INPUT")
+    gone = tried("2026-01-04", Outcome.IMPOSSIBLE, "gone")
+    assert Reproduction(run="run_a", slices=(told, gone)).event({}).why == ("CAST_INVALID_INPUT", "gone")
 
 
 def test_settings_that_change_results_come_from_the_record_and_the_others_stay() -> None:

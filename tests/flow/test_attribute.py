@@ -39,6 +39,7 @@ class Trying(Spark):
         super().__init__(workshop)
         self.since = self.held()
         self.by_chance = 0
+        self.by_others = 0
         self.gone: set[int | None] = set()
         self.outcomes: list[tuple[str, int | None]] = []
 
@@ -48,7 +49,9 @@ class Trying(Spark):
 
     def measure(self, request: MeasureRequest) -> tuple[TableMeasures, TableMeasures]:
         is_new = self.held() != self.since
-        return measures(request, 100 + 10 * ("+ 1" in request.model.query.text) + is_new), measures(request, 100)
+        return measures(request, 100 + 10 * ("+ 1" in request.model.query.text) + is_new), measures(
+            request, 100 + self.by_others
+        )
 
     def outcome(self, job: Job, metrics: tuple[Metric, ...]) -> Mapping[Slice, SliceMeasure]:  # noqa: ARG002
         (part,) = job.parts
@@ -125,11 +128,14 @@ def put(workshop: Workshop, day: int, name: str) -> None:
     file.write_text("v\n1\n")
 
 
-def restated(workshop: Workshop, *, code: bool = True, inputs: bool = True) -> tuple[Plan, Trying, str]:
+def restated(
+    workshop: Workshop, *, code: bool = True, inputs: bool = True, by_others: int = 0
+) -> tuple[Plan, Trying, str]:
     """A publish, and then a proven run by other code, on other inputs, or both; and the run before."""
     spark = Trying(workshop)
     first = planned(workshop)
     go(workshop, first, spark)
+    spark.by_others = by_others
     if code:
         workshop.model("mart.a", sql=NEW, keys=GATES)
     if inputs:
@@ -168,6 +174,14 @@ def test_inputs_alone(workshop: Workshop) -> None:
     (slice,) = tried(workshop, plan, spark).slices
     assert moved(slice) == (1, 0, 1, 0, 0)
     assert slice.notes == ("code and settings are as they were",)
+
+
+@pytest.mark.parametrize(("code", "inputs"), [(True, True), (True, False), (False, True), (False, False)])
+def test_what_others_wrote_since_the_run_before_is_in_the_rest(workshop: Workshop, code: bool, inputs: bool) -> None:
+    plan, spark, _ = restated(workshop, code=code, inputs=inputs, by_others=7)
+    (slice,) = tried(workshop, plan, spark).slices
+    by_code, by_inputs = 10 * code, 1 * inputs
+    assert moved(slice) == (by_code + by_inputs - 7, by_code, by_inputs, 0, -7)
 
 
 def test_what_comes_out_otherwise_each_time_is_chance(workshop: Workshop) -> None:

@@ -48,8 +48,8 @@ class BothWays(Spark):
         )
 
     def differing(self, job: Job, request: MeasureRequest) -> Mapping[Slice, int]:  # noqa: ARG002
-        self.looked_at.append(job.slices.text)
-        return {at: 5 for at in job.slices if at.label == self.other}
+        self.looked_at.append(request.slices.text)
+        return {at: 5 for at in request.slices if at.label == self.other}
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pyspark.sql.types import (
     ArrayType,
     DataType,
+    DateType,
     DoubleType,
     FloatType,
     IntegerType,
@@ -12,6 +13,9 @@ from pyspark.sql.types import (
     StringType,
     StructField,
     StructType,
+    TimestampNTZType,
+    TimestampType,
+    VariantType,
 )
 
 from retcon.core.tables import digest_of
@@ -19,7 +23,7 @@ from retcon.lakehouse.checksums import row_hash, shape_of
 
 TEXT, WHOLE, DOUBLE = StringType(), IntegerType(), DoubleType()
 OPTIONS = (
-    "map('ignoreNullFields', 'false', 'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSSXXX', "
+    "map('ignoreNullFields', 'false', 'timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSSXXX', "
     "'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')"
 )
 IN_ORDER = (
@@ -47,7 +51,9 @@ AS_EVER = {
     TEXT: "`v`",
     DOUBLE: "if(abs(CAST(`v` AS DOUBLE)) < 1e300D, CAST(`v` AS DOUBLE) * 8193D + "
     "(CAST(`v` AS DOUBLE) - CAST(`v` AS DOUBLE) * 8193D), CAST(`v` AS DOUBLE))",
+    TimestampType(): "`v`",
     ArrayType(TEXT): AS_JSON,
+    a_struct(at=TimestampNTZType(), d=DateType()): AS_JSON,
     a_struct(p=TEXT, q=ArrayType(a_struct(r=WHOLE))): AS_JSON,
     MapType(TEXT, WHOLE): AS_ENTRIES,
     MapType(TEXT, a_struct(p=ArrayType(WHOLE))): AS_ENTRIES,
@@ -74,6 +80,14 @@ def test_what_is_hashed_otherwise_has_another_shape() -> None:
     for kind in OTHERWISE:
         assert hashed(kind) not in (AS_JSON, AS_ENTRIES)
         assert shape(kind) != digest_of([f"v:{kind.simpleString()}"])[:8]
+
+
+def test_moments_inside_others_give_another_shape() -> None:
+    moment = TimestampType()
+    for kind in (a_struct(at=moment), ArrayType(moment), MapType(TEXT, a_struct(at=moment)), VariantType()):
+        assert shape(kind) == digest_of([f"v:{kind.simpleString()}:utc"])[:8]
+    both = a_struct(at=moment, x=DOUBLE)
+    assert shape(both) == digest_of([f"v:{both.simpleString()}:rewritten:utc"])[:8]
 
 
 def test_doubles_are_rounded_wherever_they_are_and_maps_sorted() -> None:

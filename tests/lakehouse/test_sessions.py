@@ -1,4 +1,4 @@
-"""With which settings Java starts."""
+"""With which settings Java starts, and what is kept of what it says."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from retcon.lakehouse.sessions import _java_speaks_to, java_options
+from retcon.lakehouse.python_models import unsaid
+from retcon.lakehouse.sessions import _java_speaks_to, java_options, without_values
 
 OWN = "-Dcorp.proxy=on"
 
@@ -53,3 +54,20 @@ def test_what_java_says_goes_to_a_file_and_what_we_say_where_it_went(
     print("report")
     assert capfd.readouterr() == ("report\n", "")
     assert sorted((tmp_path / "java.log").read_text().split()) == ["err", "out"]
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("[CAST_INVALID_INPUT] The value 'ada' of the type", "CAST_INVALID_INPUT"),
+        ("Job aborted: [INVALID_ARRAY_INDEX.WITH_HINT] The index 9", "INVALID_ARRAY_INDEX.WITH_HINT"),
+        ("Connection refused", "Connection refused"),
+    ],
+)
+def test_of_an_error_that_may_name_values_its_own_name_is_kept(text: str, kept: str) -> None:
+    assert without_values(text) == kept
+
+
+def test_of_an_error_on_a_worker_place_and_kind_are_kept() -> None:
+    assert unsaid("models/mart/a.py:7: ValueError: no such customer: ada") == "models/mart/a.py:7: ValueError"
+    assert unsaid("") == ""

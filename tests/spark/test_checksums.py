@@ -117,6 +117,46 @@ def test_checksums_take_for_the_same(spark: SparkSession, left: list[Any], right
 
 
 @pytest.mark.parametrize(
+    "value",
+    [
+        "struct(moment)",
+        "array(struct(moment))",
+        "map(moment, moment)",
+        "map('k', named_struct('at', moment, 'x', 1D))",
+        "to_variant_object(struct(moment))",
+    ],
+)
+def test_a_moment_is_the_same_in_every_time_zone_wherever_it_stands(spark: SparkSession, value: str) -> None:
+    zone = "spark.sql.session.timeZone"
+    before = spark.conf.get(zone)
+
+    def hashed_in(name: str) -> int:
+        spark.conf.set(zone, name)
+        frame = spark.sql(f"SELECT {value} AS v FROM (SELECT timestamp_micros(1767268800123456) AS moment)")
+        return int(frame.select(F.expr(row_hash(frame.schema.fields))).collect()[0][0])
+
+    try:
+        assert hashed_in("UTC") == hashed_in("Europe/Berlin") == hashed_in("Asia/Kathmandu")
+    finally:
+        spark.conf.set(zone, str(before))
+
+
+@pytest.mark.parametrize("value", ["DATE '2026-01-01'", "TIMESTAMP_NTZ '2026-01-01 12:00:00'", "1.5BD", "'a'"])
+def test_what_isnt_a_moment_is_hashed_as_without_a_time_zone(spark: SparkSession, value: str) -> None:
+    zone = "spark.sql.session.timeZone"
+    before = spark.conf.get(zone)
+    spark.conf.set(zone, "Asia/Kathmandu")
+    try:
+        frame = spark.sql(f"SELECT array({value}) AS v")
+        now = row_hash(frame.schema.fields)
+        assert "'timeZone', 'UTC', " in now
+        [pair] = frame.select(F.expr(now), F.expr(now.replace("'timeZone', 'UTC', ", ""))).collect()
+    finally:
+        spark.conf.set(zone, str(before))
+    assert pair[0] == pair[1]
+
+
+@pytest.mark.parametrize(
     ("kind", "left", "right"),
     [
         (

@@ -71,6 +71,25 @@ def test_a_change_that_makes_no_difference_ends_where_it_makes_none(shop: Shop) 
     assert shop.due().plan is None
 
 
+def test_a_column_that_was_dropped_and_added_anew_holds_nothing_of_what_was_measured_before(shop: Shop) -> None:
+    """Iceberg reads it as NULL in every file from before, under the same name and type."""
+    shop.open_for_business()
+    shop.load()
+    shop.sql("ALTER TABLE mart.orders_usd DROP COLUMN customer")
+    shop.sql("ALTER TABLE mart.orders_usd ADD COLUMN customer STRING")
+    # Before the table has a snapshot with the new column, and after it has.
+    for day in ("2026-01-03", "2026-01-04"):
+        shop.sql(f"INSERT INTO raw.rates VALUES (DATE '{day}', 'GBP', 1.2)")
+        run = shop.load()
+        assert run is not None
+        assert states(shop, run, ORDERS) == {day: SliceState.DONE}
+        assert shop.sql(f"SELECT count(customer) FROM mart.orders_usd WHERE order_date = DATE '{day}'") == [(12,)]
+    shop.sql("INSERT INTO raw.rates VALUES (DATE '2026-01-04', 'SEK', 9)")
+    run = shop.load()
+    assert run is not None
+    assert states(shop, run, ORDERS) == {"2026-01-04": SliceState.SAME}, "measured with the new column, it is known"
+
+
 def test_others_write_while_slices_are_kept(shop: Shop) -> None:
     """What wasn't computed has no files of its own: carried over, production's would be added a second time."""
     shop.open_for_business()

@@ -113,8 +113,11 @@ def test_a_row_without_its_key_or_with_another_one_stops_the_wave(shop: Shop) ->
     with pytest.raises(GatesFailed, match="customer = NULL is outside the slices"):
         shop.backfill("mart.customers", dates=False)
     shop.write("mart.customers", CUSTOMERS.replace("SELECT customer,", "SELECT upper(customer) AS customer,"))
-    with pytest.raises(GatesFailed, match="is outside the slices"):
-        shop.backfill("mart.customers", dates=False)
+    plan = shop.plan("mart.customers", dates=False)
+    with pytest.raises(GatesFailed, match=r"a row with customer = C\d is outside the slices"):
+        shop.apply(plan)
+    errors = {wave.error for wave in shop.workspace.ledger.waves(plan.id) if wave.error}
+    assert all(": a row is outside the slices" in error for error in errors), "whose it is isn't kept"
 
 
 def test_a_table_in_the_same_buckets_of_another_type_is_refused(shop: Shop) -> None:
@@ -278,6 +281,28 @@ def test_a_renamed_column_isnt_lost_in_rows_that_stay(shop: Shop) -> None:
     assert shop.production("mart.statuses") == expected
 
 
+def test_fields_of_rows_that_stay_go_by_their_names_as_those_of_new_ones_do(shop: Shop) -> None:
+    nested = STATUSES.replace(
+        "status, amount",
+        "named_struct('b', 'b', 'a', 'a') AS s, array(named_struct('b', 'b', 'a', 'a'), NULL) AS list, "
+        "map('k', named_struct('b', 'b', 'a', 'a')) AS m, "
+        "if(order_id < 5, NULL, named_struct('b', 'b', 'a', 'a')) AS none",
+    )
+    shop.sql("CREATE NAMESPACE IF NOT EXISTS raw")
+    shop.sql("CREATE TABLE raw.changes (order_id BIGINT) USING iceberg")
+    shop.sql("INSERT INTO raw.changes SELECT id FROM range(10)")
+    shop.write("mart.statuses", nested)
+    shop.backfill("mart.statuses", dates=False)
+    whole = "SELECT order_id, to_json(struct(s, list, m, none)) FROM mart.statuses"
+    before = shop.rows(whole)
+    shop.sql("DELETE FROM raw.changes WHERE order_id <> 7")
+
+    shop.write("mart.statuses", nested.replace("'b', 'b', 'a', 'a'", "'A', 'a', 'b', 'b'"))
+    shop.backfill("mart.statuses", dates=False)
+
+    assert shop.rows(whole) == before
+
+
 @pytest.mark.parametrize(("rows", "key"), [("(3, 'a', 1), (3, 'b', 2)", "3"), ("(NULL, 'a', 1)", "NULL")])
 def test_a_key_of_several_rows_or_of_none_stops_the_wave(shop: Shop, rows: str, key: str) -> None:
     shop.sql("CREATE NAMESPACE IF NOT EXISTS raw")
@@ -286,8 +311,12 @@ def test_a_key_of_several_rows_or_of_none_stops_the_wave(shop: Shop, rows: str, 
     shop.write(
         "mart.newest", STATUSES.replace("slices: {by: order_id, buckets: 4}\n", "").replace("{key: order_id}", "")
     )
+    plan = shop.plan("mart.newest", dates=False)
     with pytest.raises(GatesFailed, match=rf"\({key}\) isn't the key of one row"):
-        shop.backfill("mart.newest", dates=False)
+        shop.apply(plan)
+    [wave] = shop.workspace.ledger.waves(plan.id)
+    assert wave.error is not None
+    assert wave.error.startswith("mart.newest, all: a key isn't that of one row")
 
 
 PYTHON = """\

@@ -107,6 +107,20 @@ def test_what_is_expected_holds_with_new_columns_and_on_first_slices(shop: Shop)
         shop.apply(plan)
 
 
+def test_a_double_is_unchanged_whose_last_bit_another_order_of_summing_explains(shop: Shop) -> None:
+    shop.open_doors()
+    # Neighbours, of which one is rounded down and one up before they are hashed.
+    low, high = "1.0000000000009095D", "1.0000000000009097D"
+    shop.edit(ORDERS, "SELECT o.order_id", f"SELECT {low} AS x, o.order_id")
+    shop.backfill(ORDERS)
+    shop.edit(ORDERS, low, f"if(o.order_date = DATE '2026-01-03' AND o.order_id = 2, 1.1D, {high})")
+    plan = expecting(shop, {"unchanged": "currency IS NOT NULL"})
+    with pytest.raises(GatesFailed, match=r"mart\.orders_usd:expect"):
+        shop.apply(plan)
+    assert [finding.slice for finding in verdicts(shop, plan)["expect"].findings] == ["2026-01-03"]
+    shop.apply(expecting(shop, {"unchanged": "currency IS NOT NULL AND order_id <> 2"}))
+
+
 @pytest.fixture(scope="module")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> SparkSession:
     folder: Path = tmp_path_factory.mktemp("expecting")

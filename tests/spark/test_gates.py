@@ -144,6 +144,24 @@ def test_what_gates_find_is_what_plain_python_finds(shop: Shop) -> None:
     assert not any("e.g." in finding.text for verdict in found.values() for finding in verdict.findings)
 
 
+def test_a_query_may_return_columns_of_one_name(shop: Shop) -> None:
+    shop.open_doors()
+    twice = "SELECT a.*, b.* FROM mart.orders_usd a JOIN mart.orders_usd b ON a.order_id = b.order_id"
+    one = (
+        f"SELECT order_date, order_id AS n, customer AS N FROM ({twice.replace('b.*', '1 AS one')}) WHERE order_id = 8"
+    )
+    shop.edit("mart.orders_usd", "gates:\n", f"samples: true\ngates:\n  - no_rows: {one}\n"
+              f"  - no_rows: {{sql: \"{twice} WHERE a.order_id = 8\", name: twice}}\n")  # fmt: skip
+    plan = shop.plan("mart.orders_usd", end="2026-01-02")
+    with pytest.raises(GatesFailed, match="2 gates failed"):
+        shop.apply(plan)
+    found = verdicts(shop, plan)
+    assert found["no_rows"].findings[0].text == "e.g. order_date=2026-01-01, n=8, N=c3 (1 rows)"
+    assert by_slice(found["no_rows"]) == {None, "2026-01-01"}
+    # Which of two slice columns is meant, nobody knows.
+    assert by_slice(found["twice"]) == {None}
+
+
 BESIDE = """\
 /* retcon
 slices: {by: order_date, every: day}

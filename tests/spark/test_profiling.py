@@ -139,6 +139,25 @@ def test_counts_by_bins_are_exact_and_the_same_rows_are_stable(
         assert index == 0 or not same
 
 
+def test_moments_fall_into_the_same_bins_in_every_time_zone(spark: SparkSession) -> None:
+    zone = "spark.sql.session.timeZone"
+    before = spark.conf.get(zone)
+
+    def profiled(name: str, known: dict[str, ColumnProfile]) -> dict[str, ColumnProfile]:
+        spark.conf.set(zone, name)
+        frame = spark.sql("SELECT timestamp_micros(1767268800123456 + id % 3) AS at FROM range(9)")
+        found = _summaries({STAGED: frame}, frame.schema.fields, samples=False)
+        now = {"at": found[STAGED, "at"]}
+        return _binned({STAGED: frame}, frame.schema.fields, known, now, samples=False, is_known=True)[1]
+
+    try:
+        there = profiled("UTC", {})
+        here = profiled("Europe/Berlin", there)
+    finally:
+        spark.conf.set(zone, str(before))
+    assert here["at"].against == there["at"].bins.counts == (3, 3, 3, 0, 0)
+
+
 def by_edges(values: list[int | None], edges: tuple[str, ...]) -> tuple[int, ...]:
     bounds = [float(edge) for edge in edges]
     known = [value for value in values if value is not None]

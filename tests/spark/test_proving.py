@@ -188,6 +188,22 @@ def test_sums_of_doubles_pass_parity_whatever_their_order(shop: Shop) -> None:
         shop.backfill("mart.floats")
 
 
+def test_fields_in_another_order_or_case_than_the_tables_pass_parity(shop: Shop) -> None:
+    shop.open_doors()
+    shop.write(
+        "mart.nested",
+        "/* retcon\nslices: {by: order_date, every: day}\ninputs: {raw.orders: {time: order_date}}\n*/\n"
+        "SELECT order_date, order_id, named_struct('who', customer, 'cur', currency) AS st, "
+        "array(named_struct('who', customer, 'cur', currency)) AS arr FROM raw.orders",
+    )
+    shop.backfill("mart.nested")
+    whole = "SELECT order_id, to_json(struct(st, arr)) FROM mart.nested"
+    before = shop.rows(whole)
+    shop.edit("mart.nested", "'who', customer, 'cur', currency", "'CUR', currency, 'who', customer")
+    shop.backfill("mart.nested")
+    assert shop.rows(whole) == before
+
+
 def test_types_that_differ_are_refused_before_the_first_wave_naming_both(shop: Shop) -> None:
     shop.open_doors()
     shop.backfill("mart.orders_usd", end="2026-01-01")

@@ -19,13 +19,15 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from retcon.cli.main import run
+from retcon.core.hand_checks import InputRows, Links, TraceRequest
 from retcon.core.jobs import Read
 from retcon.core.models import Model, Slicing
 from retcon.core.queries import Batching, Query
-from retcon.core.row_diffs import RowCounts, RowDiff, RowDiffRequest, RowKind, Sides
+from retcon.core.row_diffs import RowCounts, RowDiff, RowDiffRequest, RowKind, RowPair, Sides
 from retcon.core.slices import Grain, SliceSet
 from retcon.flow.apply import Until
 from retcon.lakehouse.row_diffs import RowDiffs
+from retcon.lakehouse.traces import Traces
 from tests.shops import Shop
 
 pytestmark = pytest.mark.spark
@@ -286,6 +288,24 @@ def test_columns_that_came_went_or_have_another_type_are_compared_as_far_as_they
         listed = list(csv.DictReader(opened))
     assert Counter(row["kind"] for row in listed) == {"added": 3, "removed": 3}
     assert {row["new_b"] for row in listed} == {"", "00FF"}
+
+
+def test_an_inputs_columns_may_be_called_what_they_like_where_its_rows_are_looked_up(spark: SparkSession) -> None:
+    frame = spark.sql(
+        "SELECT DATE '2026-01-01' AS d, id AS k, 'p' AS place, 'o' AS ordinal, 'v' AS v0, 't' AS texts, 'n' AS total, "
+        "'a' AS at FROM range(3)"
+    )
+    pair = RowPair(slice="2026-01-01", kind=RowKind.ADDED, times=1, key={}, old=None, new={"k": "2"}, differs=())
+    request = TraceRequest(
+        read=Read(table="new", snapshot_id=1, by=None, slices=None),
+        links=Links(columns={"k": "k"}, by_slice=True),
+        time="d",
+        grain=Grain.DAY,
+        rows=(pair,),
+    )
+    [found] = Traces(Frames(frame, frame)).trace(request)
+    values = {"place": "p", "ordinal": "o", "v0": "v", "texts": "t", "total": "n", "at": "a"}
+    assert found == InputRows(total=1, rows=({"d": "2026-01-01", "k": "2", **values},))
 
 
 # ── of a run ──────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -251,7 +251,15 @@ def test_rows_that_cant_be_cast_fail_a_wave_once_and_arent_tried_again(shop: Sho
     with pytest.raises(Fault, match="CAST_INVALID_INPUT") as fault:
         shop.apply(plan)
     assert not fault.value.retryable
-    assert [wave.attempts for wave in shop.workspace.ledger.waves(plan.id)] == [1, 0, 0]
+    waves = shop.workspace.ledger.waves(plan.id)
+    assert [wave.attempts for wave in waves] == [1, 0, 0]
+    assert "The value 'c" in fault.value.message
+    assert waves[0].error == "mart.orders_usd, 2026-01-01..2026-01-03: CAST_INVALID_INPUT", "whose it is isn't kept"
+    shop.edit("mart.orders_usd", "slices:", "samples: true\nslices:")
+    plan = shop.plan("mart.orders_usd")
+    with pytest.raises(Fault, match="CAST_INVALID_INPUT") as fault:
+        shop.apply(plan)
+    assert shop.workspace.ledger.waves(plan.id)[0].error == fault.value.message
 
 
 def test_a_cancelled_run_leaves_no_branch_and_no_table_of_its_own_and_is_final(shop: Shop) -> None:

@@ -61,19 +61,22 @@ class Trials:
     """Old code on new inputs."""
     old_inputs: Numbers | None
     """New code on old inputs."""
+    made: Numbers | None = None
+    """As the run before made it; None where that isn't on record. Others may have written to it since."""
     same_code: bool = False
     same_inputs: bool = False
 
     def parts(self, measure: str) -> Parts:
         """What the change of a measure is made of.
 
-        Each of code and inputs is changed alone, from the old state. Where only one of the two could be tried, the
-        other one is what is left on the way to the new state.
+        Each of code and inputs is changed alone, from what the run before made. Where only one of the two could be
+        tried, the other one is what is left on the way to the new state.
         """
         old, new = _of(self.old, measure), _of(self.new, measure)
+        made = old if self.made is None or measure not in self.made else _of(self.made, measure)
         again = None if self.again is None else _of(self.again, measure)
-        by_inputs = None if self.old_code is None else difference(_of(self.old_code, measure), old)
-        by_code = None if self.old_inputs is None else difference(_of(self.old_inputs, measure), old)
+        by_inputs = None if self.old_code is None else difference(_of(self.old_code, measure), made)
+        by_code = None if self.old_inputs is None else difference(_of(self.old_inputs, measure), made)
         if self.same_code and self.same_inputs:
             by_code = by_inputs = Decimal(0)
         elif self.same_code:
@@ -81,9 +84,9 @@ class Trials:
         elif self.same_inputs:
             by_inputs = Decimal(0)
         elif again is not None and by_inputs is not None and by_code is None:
-            by_code = difference(difference(again, old), by_inputs)
+            by_code = difference(difference(again, made), by_inputs)
         elif again is not None and by_code is not None and by_inputs is None:
-            by_inputs = difference(difference(again, old), by_code)
+            by_inputs = difference(difference(again, made), by_code)
         by_chance = None if again is None else difference(new, again)
         return Parts(old=old, new=new, code=by_code, inputs=by_inputs, chance=by_chance)
 

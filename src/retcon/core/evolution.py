@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import pairwise
 from typing import Any, assert_never
 
 from retcon.core.models import Model, Strategy
@@ -342,3 +343,13 @@ def changed_columns(old: Sequence[Column], now: Sequence[Column]) -> Iterator[st
             yield f"{column.name} was dropped and added anew"
         elif same is not None and same.type != column.type and not may_widen(column.type, same.type):
             yield f"{column.name} was {column.type} and is {same.type}"
+
+
+def columns_taken_anew(facts: TableFacts) -> SchemaVersion | None:
+    """The columns as they are since some of them were last taken anew, so that nothing of what was written there before
+    can be read by its name; None where all can.
+    """
+    for before, version in reversed(list(pairwise(facts.versions))):
+        if any(changed_columns(before.columns, facts.columns)):
+            return version
+    return None

@@ -36,6 +36,8 @@ class TriedSlice:
     rows_now: int | None = None
     note: str = ""
     """Why it couldn't be computed, or how the same was found."""
+    recorded: str = ""
+    """The same for the record, where the note names values of rows."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,7 +71,7 @@ class Reproduction:
             same=len(self.of(Outcome.SAME)),
             differing=differing,
             impossible=len(impossible),
-            why=tuple(dict.fromkeys(each.note for each in impossible)),
+            why=tuple(dict.fromkeys(each.recorded or each.note for each in impossible)),
             versions=self.versions,
         )
 

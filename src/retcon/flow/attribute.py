@@ -128,6 +128,7 @@ class Attributor:
             again=again.numbers,
             old_code=with_old_code.numbers,
             old_inputs=with_old_inputs.numbers,
+            made=self._made(past.run, model, recorded.slice),
             same_code=same_code,
             same_inputs=same_inputs,
         )
@@ -144,6 +145,12 @@ class Attributor:
             unlike=self._unlike(recorded, again, code, slices, new),
             notes=(*notes, *([_SAME_CODE] if same_code else []), *([_SAME_INPUTS] if same_inputs else [])),
         )
+
+    def _made(self, run: Run | None, model: Model, label: str) -> Numbers | None:
+        """What the run before recorded of a slice."""
+        found = () if run is None else self.context.ledger.slices(run.id, model.name)
+        made = next((each for each in found if each.slice == label and each.rows is not None), None)
+        return None if made is None else _numbers(made.rows, {name: after for name, (_, after) in made.metrics.items()})
 
     # ── code ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -276,8 +283,7 @@ class Attributor:
         )
         job = self._job("differing", code, slices, read)
         try:
-            # In parts, where slices are computed apart: there is one slice, so there is one part.
-            return sum(self.context.warehouse.differing(job.parts[0] if job.parts else job, request).values())
+            return sum(self.context.warehouse.differing(job, request).values())
         except Refused:
             return None
 

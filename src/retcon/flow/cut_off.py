@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from retcon.core.evolution import changed_columns
 from retcon.core.loads import is_followed
 from retcon.core.plans import PlannedModel, code_of
-from retcon.core.runs import Consumed, PublishedSlice, Run
+from retcon.core.runs import Consumed, PublishedSlice, Run, SliceState
 from retcon.core.slices import Slice, SliceSet
 from retcon.flow.consume import is_comparable, would_consume
 from retcon.flow.context import Context
@@ -42,7 +43,11 @@ def same_slices(run: Run, planned: PlannedModel, context: Context) -> tuple[str,
     """Slices that came out as production has them, or weren't computed because they would."""
     if not run.plan.leaves_same_alone or planned.beside is not None:
         return ()
-    return tuple(s.slice for s in context.ledger.slices(run.id, planned.name) if s.is_same)
+    facts = context.tables.facts(run.tables[planned.name].table)
+    # Production was measured with the columns of its newest snapshot, and is read with those that it has now.
+    is_told = facts is None or not any(changed_columns(facts.columns_written, facts.columns))
+    recorded = context.ledger.slices(run.id, planned.name)
+    return tuple(s.slice for s in recorded if s.state is SliceState.SAME or (s.is_same and is_told))
 
 
 def _is_as_before(now: Consumed, consumed: Mapping[str, Consumed]) -> bool:

@@ -114,7 +114,8 @@ def compare(run: Run, model: Model, context: Context) -> Comparison:
         full = context.warehouse.full_refresh(job, metrics)
         seconds = (context.clock() - began).total_seconds()
         doubtful = suspects(incremental, full)
-        differing = context.warehouse.differing(replace(job, slices=doubtful), staged.request) if doubtful else {}
+        asked = replace(staged.request, slices=doubtful)
+        differing = context.warehouse.differing(job, asked) if doubtful else {}
     except KeyboardInterrupt:
         context.warehouse.interrupt()
         raise

@@ -162,10 +162,12 @@ def _where_it_stands(run: Run) -> Run:
     return replace(run, plan=replace(run.plan, models=models))
 
 
-def _impossible(model: str, recorded: Mapping[str, RecordedSlice], slices: SliceSet, why: str) -> Iterator[TriedSlice]:
+def _impossible(
+    model: str, known: Mapping[str, RecordedSlice], slices: SliceSet, why: str, recorded: str = ""
+) -> Iterator[TriedSlice]:
+    tried = TriedSlice(model=model, slice="", outcome=Outcome.IMPOSSIBLE, rows=None, note=why, recorded=recorded)
     for slice in slices:
-        rows = recorded[slice.label].rows
-        yield TriedSlice(model=model, slice=slice.label, outcome=Outcome.IMPOSSIBLE, rows=rows, note=why)
+        yield replace(tried, slice=slice.label, rows=known[slice.label].rows)
 
 
 class _World:
@@ -225,7 +227,7 @@ def _tried(run: Run, trial: _Trial, context: Context) -> Iterator[TriedSlice]:
         doubtful = [slice for slice in trial.looked_at if now[slice].checksum != recorded[slice.label].checksum]
         apart = _apart(trial, doubtful, context)
     except Refused as refusal:
-        yield from _impossible(name, recorded, trial.looked_at, refusal.message)
+        yield from _impossible(name, recorded, trial.looked_at, refusal.message, refusal.recorded)
         return
     for slice in trial.looked_at:
         is_same = slice not in doubtful or apart.get(slice) == 0
@@ -250,7 +252,7 @@ def _apart(trial: _Trial, doubtful: list[Slice], context: Context) -> dict[Slice
     numbers come out otherwise in another order.
     """
     job, like = trial.job, trial.like
-    if not doubtful or like is None or like.snapshot_id is None or job.carried is not None or job.parts:
+    if not doubtful or like is None or like.snapshot_id is None:
         return {}
     slices = SliceSet.of(job.slices.grain, (slice.ordinal for slice in doubtful))
     request = MeasureRequest(
@@ -264,7 +266,7 @@ def _apart(trial: _Trial, doubtful: list[Slice], context: Context) -> dict[Slice
         production_table=like.table,
         known={},
     )
-    found = context.warehouse.differing(replace(job, slices=slices), request)
+    found = context.warehouse.differing(job, request)
     return {slice: found.get(slice, 0) for slice in doubtful}
 
 

@@ -72,7 +72,7 @@ def taking(due: Sequence[Standing], caller: Caller, *, claim: str, seconds: floa
     try:
         yield taken
     except BaseException as broken:
-        trouble = broken.message if isinstance(broken, RetconError) else type(broken).__name__
+        trouble = broken.recorded if isinstance(broken, RetconError) else type(broken).__name__
         with suppress(RetconError):
             # It runs out by itself; whoever comes next needn't wait for that.
             caller.ledger.end_claim(claim, at=caller.clock(), trouble=trouble)

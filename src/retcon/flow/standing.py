@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 from retcon.core.conflicts import Commit, changed_by
+from retcon.core.evolution import columns_taken_anew
 from retcon.core.runs import PublishedSlice
 from retcon.core.slices import Cut, Slice, SliceSet
 from retcon.core.tables import Changed
@@ -23,10 +25,14 @@ def known_tables(ledger: Ledger, model: str) -> frozenset[str]:
 def standing_at(
     records: Records, model: str, snapshot_id: int | None, wanted: SliceSet | None = None
 ) -> dict[Slice, PublishedSlice]:
-    """The published slices of a model that nobody wrote to between their publish and this snapshot: all of them, or
-    of those that are wanted.
+    """The published slices of a model that nobody wrote to between their publish and this snapshot, and whose columns
+    are still those of the table: all of them, or of those that are wanted.
     """
-    if snapshot_id is None:
+    facts = None if snapshot_id is None else records.tables.facts(model)
+    if snapshot_id is None or facts is None:
+        return {}
+    anew = columns_taken_anew(facts)
+    if anew is not None and anew.snapshot_id is None:
         return {}
     grain = records.project.graph.models[model].grain
     published = _published(records, model, grain, wanted)
@@ -35,7 +41,7 @@ def standing_at(
     made = {run: snapshot for run, snapshot in records.ledger.published_snapshots(model).items() if run in runs}
     if not made:
         return {}
-    untouched = _untouched_since(records, model, made, snapshot_id)
+    untouched = _untouched_since(records, model, made, snapshot_id, None if anew is None else anew.snapshot_id)
     return {slice: held for slice, held in published.items() if _holds(untouched.get(held.run), slice)}
 
 
@@ -49,25 +55,29 @@ def _holds(changed: Changed | None, slice: Slice) -> bool:
     return changed is not None and not changed.everything and slice not in changed.slices
 
 
-def _untouched_since(records: Records, model: str, made: Mapping[str, int], until: int) -> Mapping[str, Changed | None]:
+def _untouched_since(
+    records: Records, model: str, made: Mapping[str, int], until: int, anew: int | None
+) -> Mapping[str, Changed | None]:
     """By run: what changed between its publish and a snapshot; None where that isn't known. In one walk, where the
-    history since the oldest of them is there.
+    history since the oldest of them is there. The commit with which columns were taken anew changed everything.
     """
     slicing = records.project.graph.models[model].slicing
     look = partial(records.tables.commits, model, time=slicing.by, grain=slicing.every, until=until, briefly=True)
     commits = look(since=next(iter(made.values())))
     if commits is None:
-        return {run: _changed(look(since=snapshot), slicing.every) for run, snapshot in made.items()}
+        looks = {run: look(since=snapshot) for run, snapshot in made.items()}
+        return {run: None if seen is None else _changed(seen, slicing.every, anew) for run, seen in looks.items()}
     by_snapshot = {snapshot: run for run, snapshot in made.items()}
     found: dict[str, Changed | None] = {}
     since = Changed(slices=SliceSet(slicing.every))
     for commit in reversed(commits):
         if commit.snapshot_id in by_snapshot:
             found[by_snapshot[commit.snapshot_id]] = since
-        here = changed_by((commit,), slicing.every)
+        here = _changed((commit,), slicing.every, anew)
         since = Changed(slices=since.slices | here.slices, everything=since.everything or here.everything)
     return {**found, next(iter(made)): since}
 
 
-def _changed(commits: Sequence[Commit] | None, grain: Cut) -> Changed | None:
-    return None if commits is None else changed_by(commits, grain)
+def _changed(commits: Sequence[Commit], grain: Cut, anew: int | None) -> Changed:
+    found = changed_by(commits, grain)
+    return replace(found, everything=found.everything or any(commit.snapshot_id == anew for commit in commits))

@@ -200,18 +200,19 @@ def _settle(run: Run, context: Context, wave: Wave, future: Future[Outcome], tal
     try:
         outcome = future.result()
     except RetconError as error:
-        context.record(run, WaveFailed(model=wave.planned.name, wave=wave.number, error=error.message))
+        context.record(run, WaveFailed(model=wave.planned.name, wave=wave.number, error=error.recorded))
         if not is_worth_another_try(error, wave.tries):
             raise
         # Its commit may have got through though its answer didn't.
         return replace(wave, tries=wave.tries + 1, look_first=True)
     except Exception as error:
-        message = f"{wave.planned.name}, {wave.slices.text}: {type(error).__name__}: {error}"[:500]
-        context.record(run, WaveFailed(model=wave.planned.name, wave=wave.number, error=message))
+        what = f"{wave.planned.name}, {wave.slices.text}: {type(error).__name__}"
+        context.record(run, WaveFailed(model=wave.planned.name, wave=wave.number, error=what))
         raise Fault(
-            message,
+            f"{what}: {error}"[:500],
             state="this wave was not staged; waves already staged are kept; production is untouched",
             next=f"`retcon apply {run.id}` goes on with what is missing",
+            recorded=what,
         ) from error
     context.record(
         run,

@@ -8,7 +8,7 @@ from pyspark.sql.types import ArrayType, DoubleType, FloatType, MapType, StructF
 
 from retcon.core.queries import quoted
 from retcon.core.tables import digest_of
-from retcon.lakehouse.nested_values import Leaf, in_order, needs_rewriting, rewritten
+from retcon.lakehouse.nested_values import Leaf, holds_moments, in_order, needs_rewriting, rewritten
 
 _BITS_IN_A_MASK = 62
 JSON_TIMES = {
@@ -16,7 +16,8 @@ JSON_TIMES = {
     "timestampNTZFormat": "yyyy-MM-dd HH:mm:ss.SSSSSS",
 }
 """To the microsecond: as Spark writes times into JSON, they end at milliseconds."""
-_OPTIONS = {"ignoreNullFields": "false", **JSON_TIMES}
+_OPTIONS = {"ignoreNullFields": "false", "timeZone": "UTC", **JSON_TIMES}
+"""The session's time zone is the project's, which may become another; the moments stay."""
 _AS_IT_IS = f"map({', '.join(repr(word) for option in _OPTIONS.items() for word in option)})"
 
 
@@ -83,7 +84,8 @@ def shape_of(fields: Sequence[StructField]) -> str:
 
 def _way(field: StructField) -> str:
     """Ledgers have checksums in which these values were hashed otherwise, which must not be compared with new ones."""
-    return ":rewritten" if needs_rewriting(field.dataType) else ""
+    rewritten = ":rewritten" if needs_rewriting(field.dataType) else ""
+    return f"{rewritten}:utc" if holds_moments(field.dataType) else rewritten
 
 
 def has_shape(checksum: str, shape: str) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import reduce
 
@@ -77,23 +77,28 @@ class GateReads:
     def rows_found(self, request: MeasureRequest, gate: NoRows, tables: Mapping[str, Read]) -> Counted:
         """Rows of the gate's query, by slice where it returns the slice column; `tables` by their name in the text."""
         with _told(request, gate.name):
-            frame = self._query(request, gate, tables)
+            found = self._query(request, gate, tables)
+            shown = found.columns
+            # A query may return several columns of one name.
+            frame = found.toDF(*(f"__retcon_column_{at}" for at in range(len(shown))))
             by = request.model.slicing.by
-            type = type_of(frame, by) if by is not None else None
+            places = [at for at, name in enumerate(shown) if by is not None and name.lower() == by.lower()]
+            column = frame.columns[places[0]] if len(places) == 1 else None
+            type = type_of(frame, column) if column is not None else None
             # 17 and '17' are in different buckets.
             own = self._reads.frame(request.staged_read)
             is_told = type in TIME_TYPES if isinstance(request.slices.grain, Grain) else type == type_of(own, by)
             slice: Column = F.lit(None)
             if is_told and type is not None:
-                in_scope = F.expr(slice_predicate(by, type, request.slices))
-                slice = F.when(in_scope, F.expr(slice_key(by, type, request.slices.grain)))
+                in_scope = F.expr(slice_predicate(column, type, request.slices))
+                slice = F.when(in_scope, F.expr(slice_key(column, type, request.slices.grain)))
             counts = frame.groupBy(slice.alias(_SLICE)).agg(F.count(F.lit(1)).alias(_COUNT)).collect()
-            found = {
+            rows = {
                 None if row[_SLICE] is None else slice_at(request.slices.grain, row[_SLICE]): row[_COUNT]
                 for row in counts
             }
-            is_shown = bool(found) and request.model.samples
-            return Counted(rows=found, examples=_examples(frame, frame.columns) if is_shown else ())
+            is_shown = bool(rows) and request.model.samples
+            return Counted(rows=rows, examples=_examples(frame, frame.columns, shown) if is_shown else ())
 
     def _query(self, request: MeasureRequest, gate: NoRows, tables: Mapping[str, Read]) -> DataFrame:
         mark = re.sub(r"\W", "_", f"{request.model.name}_{request.staged}_{gate.name}")
@@ -196,8 +201,10 @@ def _all(conditions: list[Column]) -> Column:
     return reduce(lambda a, b: a & b, conditions)
 
 
-def _examples(frame: DataFrame, columns: list[str]) -> tuple[str, ...]:
-    """The most frequent values of these columns, each cut to a length that a line can hold."""
+def _examples(frame: DataFrame, columns: list[str], shown: Sequence[str] = ()) -> tuple[str, ...]:
+    """The most frequent values of these columns, shown under these names or their own, each cut to a length that a line
+    can hold.
+    """
     texts = [
         F.left(F.col(quoted(name)).cast("string"), F.lit(_MOST_SIGNS)).alias(f"__retcon_text_{at}")
         for at, name in enumerate(columns)
@@ -206,6 +213,7 @@ def _examples(frame: DataFrame, columns: list[str]) -> tuple[str, ...]:
     counted = frame.select(*texts).groupBy(*named).agg(F.count(F.lit(1)).alias(_COUNT))
     rows = counted.orderBy(F.desc(_COUNT), *named).limit(_EXAMPLES).collect()
     return tuple(
-        ", ".join(f"{name}={row[text]}" for name, text in zip(columns, named, strict=True)) + f" ({row[_COUNT]:,} rows)"
+        ", ".join(f"{name}={row[text]}" for name, text in zip(shown or columns, named, strict=True))
+        + f" ({row[_COUNT]:,} rows)"
         for row in rows
     )

@@ -37,10 +37,10 @@ from retcon.lakehouse.checksums import (
 from retcon.lakehouse.differences import differing_rows
 from retcon.lakehouse.gate_values import is_unlisted, number_of
 from retcon.lakehouse.predicates import slice_at, slice_key, slice_predicate
-from retcon.lakehouse.python_models import worker_error
+from retcon.lakehouse.python_models import unsaid, worker_error
 from retcon.lakehouse.scoped_reads import ScopedReads, fitted, type_of
-from retcon.lakehouse.sessions import bits_for, first_line, root_cause
-from retcon.lakehouse.staging import computed_by, slices_of, wave_of
+from retcon.lakehouse.sessions import bits_for, first_line, root_cause, without_values
+from retcon.lakehouse.staging import computed_by, slices_of
 
 _SIDE, _SLICE, _HASH, _WHOLE = "__retcon_side", "__retcon_slice", "__retcon_hash", "__retcon_whole"
 _ROWS = "__retcon_rows"
@@ -119,8 +119,10 @@ class Measuring:
         try:
             return self._outcome(rows(), job, metrics).slices
         except (PySparkException, Py4JJavaError) as error:
-            reason = worker_error(self._reads.code, str(error)) or root_cause(error)
-            raise Refused(f"{job.model.path}: {job.slices.text} can't be computed: {reason}") from error
+            on_worker = worker_error(self._reads.code, str(error))
+            reason, kind = on_worker or root_cause(error), unsaid(on_worker) or without_values(root_cause(error))
+            what = f"{job.model.path}: {job.slices.text} can't be computed"
+            raise Refused(f"{what}: {reason}", recorded="" if job.model.samples else f"{what}: {kind}") from error
 
     def full_refresh(self, job: Job, metrics: tuple[Metric, ...]) -> FullRefresh:
         """What a job that reads everything gives, in its slices and in all. All of it is computed, as if written."""
@@ -200,7 +202,8 @@ class Measuring:
 
     def differs_alone(self, job: Job, request: MeasureRequest, checksum: str) -> str:
         """How a slice computed by itself differs from what the wave staged for it; empty if it doesn't."""
-        alone = slices_of(self._for_little(), job)
+        staged = self._for_little().frame(_table_read(request, request.staged, job.slices))
+        alone = fitted(slices_of(self._for_little(), job), staged)
         fields = _hashed_fields(alone, request.model.volatile)
         low, high = checksum_sums(_HASH)
         row = (
@@ -210,15 +213,20 @@ class Measuring:
         )
         if checksum_text(row["n"], row["low"] or 0, row["high"] or 0, shape_of(fields)) == checksum:
             return ""
-        staged = self._for_little().frame(_table_read(request, request.staged, job.slices))
         rows = sum(_differing(alone, staged, request).values())
         return f"{rows:,} rows differ" if rows else ""
 
     def differing(self, job: Job, request: MeasureRequest) -> Mapping[Slice, int]:
-        """By slice of the job, how many rows of what it computes aren't what was staged; those without any left out."""
-        staged = self._reads.frame(_table_read(request, request.staged, job.slices))
-        computed = self._reads.compute(job)
-        return _differing(fitted(computed.filter(wave_of(computed, job)), staged), staged, request)
+        """By slice that is asked for, how many rows of what a job gives aren't what was staged; those without any left
+        out.
+        """
+        staged = self._reads.frame(_table_read(request, request.staged, request.slices))
+        # The full refresh of a table gives all of its slices: what is outside the job's is no error here.
+        is_plain = job.carried is None and not job.parts
+        rows = self._reads.compute(job) if is_plain else slices_of(self._reads, job)
+        by = request.model.slicing.by
+        asked = rows.filter(slice_predicate(by, type_of(rows, by) or "date", request.slices))
+        return _differing(fitted(asked, staged), staged, request)
 
 
 def _not_computable(request: MeasureRequest, error: AnalysisException) -> Refused:

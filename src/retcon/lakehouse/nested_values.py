@@ -1,17 +1,31 @@
-"""Values inside structs, arrays and maps, in SQL: floating-point ones apart from the rest, and maps in order."""
+"""Values inside structs, arrays and maps: floating-point ones apart from the rest, maps in order, fields by name."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from pyspark.sql.types import ArrayType, DataType, DoubleType, FloatType, MapType, StructType
+from pyspark.sql import Column as SparkColumn
+from pyspark.sql import functions as F
+from pyspark.sql.types import (
+    ArrayType,
+    DataType,
+    DoubleType,
+    FloatType,
+    MapType,
+    StructField,
+    StructType,
+    TimestampType,
+    VariantType,
+)
 
 from retcon.core.queries import quoted, text_literal
+from retcon.errors import Refused
 
 Leaf = Callable[[str], str]
 """What is written in the place of a double."""
 
 ENDLESS = "CAST('Infinity' AS DOUBLE)"
+_NESTED = (StructType, ArrayType, MapType, VariantType)
 _NO_NUMBERS = "CAST(array() AS ARRAY<DOUBLE>)"
 
 
@@ -29,6 +43,11 @@ def needs_rewriting(kind: DataType) -> bool:
     """Is there anything inside it that isn't the same as JSON whenever it is the same? A map of its own is sorted."""
     _, *inside = _parts(kind)
     return any(map(_is_rewritten, inside))
+
+
+def holds_moments(kind: DataType) -> bool:
+    """May there be a moment inside it, which as text depends on the time zone?"""
+    return isinstance(kind, _NESTED) and any(isinstance(part, TimestampType | VariantType) for part in _parts(kind))
 
 
 def rewritten(value: str, kind: DataType, leaf: Leaf, depth: int = 0) -> str:
@@ -80,6 +99,36 @@ def in_order(value: str) -> str:
     """The entries of a map by their keys: of which each is there once, while values may have no order."""
     order = "CASE WHEN l.key < r.key THEN -1 WHEN l.key > r.key THEN 1 ELSE 0 END"
     return f"array_sort(map_entries({value}), (l, r) -> {order})"
+
+
+def cast_by_name(value: SparkColumn, kind: DataType, to: DataType) -> SparkColumn:
+    """A value of one type as one of another, with the fields of structs put where they are by name; Spark's own cast
+    goes by their order. What is new is NULL.
+    """
+    match kind, to:
+        case _ if kind.simpleString() == to.simpleString() or not any(isinstance(k, StructType) for k in _parts(kind)):
+            return value.cast(to)
+        case StructType(), StructType():
+            have = {field.name.lower(): field for field in kind.fields}
+            if lost := have.keys() - {field.name.lower() for field in to.fields}:
+                raise Refused(f"there is no place for {', '.join(sorted(lost))} of {kind.simpleString()}")
+            fields = (_field_by_name(value, have.get(field.name.lower()), field) for field in to.fields)
+            return F.when(value.isNotNull(), F.struct(*fields))
+        case ArrayType(), ArrayType():
+            return F.transform(value, lambda each: cast_by_name(each, kind.elementType, to.elementType))
+        case MapType(), MapType():
+            return F.map_from_arrays(
+                F.transform(F.map_keys(value), lambda each: cast_by_name(each, kind.keyType, to.keyType)),
+                F.transform(F.map_values(value), lambda each: cast_by_name(each, kind.valueType, to.valueType)),
+            )
+        case _:
+            return value.cast(to)
+
+
+def _field_by_name(value: SparkColumn, have: StructField | None, field: StructField) -> SparkColumn:
+    if have is None:
+        return F.lit(None).cast(field.dataType).alias(field.name)
+    return cast_by_name(value.getField(have.name), have.dataType, field.dataType).alias(field.name)
 
 
 def _parts(kind: DataType) -> Iterator[DataType]:

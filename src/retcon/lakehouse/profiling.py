@@ -73,7 +73,7 @@ class Profiling:
         """
         staged = staged_rows(self._reads, request)
         fields = _fields(staged, columns, request)
-        kinds = {field.name: field.dataType.simpleString() for field in fields}
+        kinds = {field.name: _told_type(field) for field in fields}
         is_known = bool(known) and all(known[n].type == kind if n in known else False for n, kind in kinds.items())
         old, comparable = (None, fields) if is_known else _old(production_rows(self._reads, request), staged, fields)
         try:
@@ -160,7 +160,7 @@ def _measures(at: int, field: StructField, *, samples: bool) -> Iterator[SparkCo
     elif _is_by_value(field.dataType):
         yield F.approx_count_distinct(column).alias(f"distinct_{at}")
         # The hash of NULL would be a number like any other.
-        hashed = f"if({quoted(field.name)} IS NULL, NULL, xxhash64(CAST({quoted(field.name)} AS STRING)))"
+        hashed = f"if({quoted(field.name)} IS NULL, NULL, {_hash_of(field)})"
         yield F.expr(f"approx_top_k({hashed}, {_TOP})").alias(f"top_{at}")
         if samples:
             yield F.min(column).cast("string").alias(f"low_{at}")
@@ -171,6 +171,19 @@ def _is_by_value(kind: DataType) -> bool:
     return isinstance(kind, _BY_VALUE)
 
 
+def _hash_of(field: StructField) -> str:
+    """A moment is the same in every time zone; as text it isn't."""
+    name = quoted(field.name)
+    is_moment = isinstance(field.dataType, TimestampType)
+    return f"xxhash64({f'unix_micros({name})' if is_moment else f'CAST({name} AS STRING)'})"
+
+
+def _told_type(field: StructField) -> str:
+    """Its type, and how moments are hashed: ledgers have profiles in which that was otherwise."""
+    kind: str = field.dataType.simpleString()
+    return f"{kind}:micros" if isinstance(field.dataType, TimestampType) else kind
+
+
 def _summary(row: Row, at: int, field: StructField) -> ColumnProfile:
     told = row.asDict()
     quantiles = told.get(f"quantiles_{at}") or []
@@ -179,7 +192,7 @@ def _summary(row: Row, at: int, field: StructField) -> ColumnProfile:
     edges += [format(value & _64_BITS, "016x") for value in found if value is not None]
     return ColumnProfile(
         column=field.name,
-        type=field.dataType.simpleString(),
+        type=_told_type(field),
         rows=row["n"],
         nulls=row["n"] - told[f"known_{at}"],
         distinct=told.get(f"distinct_{at}"),
@@ -279,7 +292,7 @@ def _bin(binning: _Binning) -> SparkColumn:
             chain = chain.when(value <= edge, F.lit(at))
         return chain.otherwise(F.lit(len(edges)))
     hashes = F.array(*(F.lit(_signed(edge)).cast("bigint") for edge in binning.edges))
-    place = F.array_position(hashes, F.xxhash64(column.cast("string"))).cast("int")
+    place = F.array_position(hashes, F.expr(_hash_of(binning.field))).cast("int")
     beyond = F.lit(len(binning.edges))
     return F.when(column.isNull(), F.lit(-1)).otherwise(F.when(place == 0, beyond).otherwise(place - 1))
 

@@ -18,6 +18,7 @@ from retcon.errors import Refused, RetconError
 from retcon.models import Run, Udf
 
 _WORKER_FRAME = re.compile(r'^\s*File "(?P<file>[^"]+)", line (?P<line>\d+)', re.MULTILINE)
+_WORKER_ERROR = re.compile(r"[^:]+:\d+: [\w.]+")
 _ORDER_DEPENDENT = frozenset({"First", "Last", "CollectList", "CollectSet", "AnyValue", "ListAgg", "Collect", "Mode"})
 """Spark calls them nondeterministic for the order of rows; an author may have settled that by a sort or a window."""
 _NOT_STAGED = "this wave was not staged; waves already staged are kept; production is untouched"
@@ -112,7 +113,15 @@ def worker_error(code: ProjectCode, text: str) -> str:
 
 
 def worker_refusal(said: str, job: Job) -> Refused:
-    return Refused(f"{job.model.name}, {job.slices.text}: {said}", state=_NOT_STAGED, next=_MEND)
+    where = f"{job.model.name}, {job.slices.text}"
+    recorded = "" if job.model.samples else f"{where}: {unsaid(said)}"
+    return Refused(f"{where}: {said}", state=_NOT_STAGED, next=_MEND, recorded=recorded)
+
+
+def unsaid(said: str) -> str:
+    """An error on a worker by its place and kind: what it says may be made of values of rows."""
+    found = _WORKER_ERROR.match(said)
+    return said if found is None else found[0]
 
 
 def _shortened(text: str) -> str:

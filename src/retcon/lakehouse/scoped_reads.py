@@ -6,8 +6,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from pyspark.errors import AnalysisException, IllegalArgumentException, ParseException
+from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructField
 
 from retcon.core.jobs import Job, KeyedRows, Read
 from retcon.core.models import Model
@@ -18,6 +20,7 @@ from retcon.core.slices import Grain
 from retcon.errors import Refused
 from retcon.lakehouse.foreign_reads import MARK, has_mark, leaves_of, local_uri, read_foreign
 from retcon.lakehouse.kept_reads import KeptReads
+from retcon.lakehouse.nested_values import cast_by_name
 from retcon.lakehouse.predicates import slice_predicate
 from retcon.lakehouse.python_models import ProjectCode, call_function, register_udfs
 from retcon.lakehouse.sessions import first_line
@@ -159,22 +162,27 @@ def type_of(frame: DataFrame, column: str | None) -> str | None:
 
 
 def fitted(frame: DataFrame, like: DataFrame) -> DataFrame:
-    """Rows from before columns were added or widened, with the columns that others have now."""
-    have = {field.name.lower() for field in frame.schema.fields}
-    columns = [
-        (F.col(quoted(field.name)) if field.name.lower() in have else F.lit(None))
-        .cast(field.dataType)
-        .alias(field.name)
-        for field in like.schema.fields
-    ]
+    """Rows with the columns that others have, by name: those from before columns were added or widened, or of a query
+    that yields them in another order.
+    """
+    have = {field.name.lower(): field for field in frame.schema.fields}
     try:
-        return frame.select(*columns)
-    except AnalysisException as error:
+        return frame.select(
+            *(_fitted_column(have.get(field.name.lower()), field) for field in like.schema.toNullable().fields)
+        )
+    except (AnalysisException, Refused) as error:
+        reason = error.message if isinstance(error, Refused) else first_line(error)
         raise Refused(
-            f"rows that stay don't fit the table's columns any more: {first_line(error)}",
+            f"rows that stay don't fit the table's columns any more: {reason}",
             state="production is untouched",
             next="plan it without keys; with `strategy: merge`, under another name",
         ) from error
+
+
+def _fitted_column(have: StructField | None, field: StructField) -> SparkColumn:
+    if have is None:
+        return F.lit(None).cast(field.dataType).alias(field.name)
+    return cast_by_name(F.col(quoted(have.name)), have.dataType, field.dataType).alias(field.name)
 
 
 def _refusal(job: Job, message: str) -> Refused:

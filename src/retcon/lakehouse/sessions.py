@@ -30,6 +30,7 @@ _SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseS
 this compiler makes has a small cache by default: once that is full, all is compiled over and over.
 """
 _CHOSEN = re.compile(r"-XX:(?!SharedArchiveFile=|ArchiveClassesAtExit=)")
+_CONDITION = re.compile(r"\[([A-Z][A-Z0-9_]*(?:\.[A-Z0-9_]+)*)\] ")
 _EXTENSIONS = "spark.sql.extensions"
 _JAVA_VARIABLES = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS", "SPARK_SUBMIT_OPTS")
 _DELTA_EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"
@@ -274,6 +275,12 @@ def first_line(error: BaseException) -> str:
     """What an error of Spark or Java says, without its stack."""
     text = str(error).strip() or type(error).__name__
     return text.splitlines()[0][:400]
+
+
+def without_values(text: str) -> str:
+    """What an error says, by the name that Spark has for it: the text itself names values of rows."""
+    found = _CONDITION.search(text)
+    return text if found is None else found[1]
 
 
 def root_cause(error: PySparkException | Py4JJavaError) -> str:

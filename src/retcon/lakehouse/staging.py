@@ -34,7 +34,7 @@ from retcon.fault_points import FaultPoint
 from retcon.lakehouse.predicates import slice_predicate
 from retcon.lakehouse.python_models import worker_error, worker_refusal
 from retcon.lakehouse.scoped_reads import ScopedReads, fitted, type_of
-from retcon.lakehouse.sessions import first_line
+from retcon.lakehouse.sessions import first_line, without_values
 
 _WRONG_DATA = re.compile(r"SQLSTATE: (2[1-3]|42|P0)")
 """Bad casts, divisions by zero, and what the SQL raises itself: the same rows fail the same way again."""
@@ -370,20 +370,28 @@ def _java_error(error: Py4JJavaError, job: Job) -> Fault:
 def _staging_error(error: PySparkException, job: Job, on_worker: str) -> Exception:
     text = str(error)
     where = f"{job.model.name}, {job.slices.text}"
+
+    def recorded(what: str) -> str:
+        return "" if job.model.samples else f"{where}: {what}"
+
     if _OUTSIDE in text:
-        value = text.split(_OUTSIDE, 1)[1].split(" SQLSTATE")[0].splitlines()[0].strip()
+        by, value = job.model.slicing.by, _raised(text, _OUTSIDE)
+        outside = "is outside the slices being computed"
         return GatesFailed(
-            f"{where}: a row with {job.model.slicing.by} = {value} is outside the slices being computed",
+            f"{where}: a row with {by} = {value} {outside}",
             state="this wave was not staged; production is untouched",
             next="every row must fall into the slices its inputs were read for: filter it out in the SQL, "
             "or declare `lookback` / `lookahead` on the input that brings it in",
+            # A time is as good as the name of a slice; a key is somebody's.
+            recorded=recorded(f"a row {outside}") if isinstance(job.slices.grain, Buckets) else "",
         )
     if _KEY in text:
-        value = text.split(_KEY, 1)[1].split(" SQLSTATE")[0].splitlines()[0].strip()
+        value, wrong = _raised(text, _KEY), "the query gives several, or a part of it is NULL"
         return GatesFailed(
-            f"{where}: ({value}) isn't the key of one row: the query gives several, or a part of it is NULL",
+            f"{where}: ({value}) isn't the key of one row: {wrong}",
             state="this wave was not staged; production is untouched",
             next=f"rows are merged by {', '.join(job.model.key)}: let the query give one row for each, without NULLs",
+            recorded=recorded(f"a key isn't that of one row: {wrong}"),
         )
     if on_worker:
         return worker_refusal(on_worker, job)
@@ -393,5 +401,11 @@ def _staging_error(error: PySparkException, job: Job, on_worker: str) -> Excepti
         f"{where}: {first_line(error)}",
         state=_NOT_STAGED,
         next=_GO_ON,
+        recorded=recorded(without_values(first_line(error))),
         retryable=_WRONG_DATA.search(text) is None,
     )
+
+
+def _raised(text: str, mark: str) -> str:
+    """The value that an error of retcon's own in a wave names."""
+    return text.split(mark, 1)[1].split(" SQLSTATE")[0].splitlines()[0].strip()

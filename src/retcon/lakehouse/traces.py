@@ -15,6 +15,9 @@ from retcon.lakehouse.predicates import slice_key
 from retcon.lakehouse.row_columns import as_text
 from retcon.lakehouse.scoped_reads import ScopedReads, type_of
 
+# Beside the input's own columns, whatever these are called.
+_PLACE, _ORDINAL, _SLICE = "__retcon_place", "__retcon_ordinal", "__retcon_slice"
+
 
 class Traces:
     """Looks rows up; nothing is written."""
@@ -27,18 +30,16 @@ class Traces:
         frame = self._reads.frame(request.read)
         wanted = F.broadcast(_wanted(frame, request))
         same = [
-            F.expr(f"try_cast(v{at} AS {type_of(frame, column)})").eqNullSafe(F.col(quoted(column)))
+            F.expr(f"try_cast({_value_name(at)} AS {type_of(frame, column)})").eqNullSafe(F.col(quoted(column)))
             for at, column in enumerate(request.links.columns.values())
         ]
         if request.links.by_slice and request.grain is not None:
-            same.append(F.col("__retcon_slice").eqNullSafe(F.col("ordinal")))
+            same.append(F.col(_SLICE).eqNullSafe(F.col(_ORDINAL)))
         joined = _with_slice(frame, request).join(wanted, reduce(lambda a, b: a & b, same))
         texts = [as_text(F.col(quoted(field.name)), field.dataType) for field in frame.schema.fields]
         of_row = Window.partitionBy("place")
-        ranked = joined.select(
-            "place",
-            F.array(*texts).alias("texts"),
-            F.count(F.lit(1)).over(of_row).alias("total"),
+        ranked = joined.select(F.col(_PLACE).alias("place"), F.array(*texts).alias("texts")).withColumn(
+            "total", F.count(F.lit(1)).over(of_row)
         )
         order = F.row_number().over(of_row.orderBy(F.xxhash64("texts"), F.col("texts")))
         found = ranked.withColumn("at", order).filter(F.col("at") <= request.most).orderBy("place", "at").collect()
@@ -59,24 +60,27 @@ def _with_slice(frame: DataFrame, request: TraceRequest) -> DataFrame:
     key = slice_key(request.time, kind, request.grain)
     # Days of a date are told by the date itself.
     number = F.expr(f"unix_date({key})") if kind == "date" and request.grain.value == "day" else F.expr(key)
-    return frame.withColumn("__retcon_slice", number.cast("long"))
+    return frame.withColumn(_SLICE, number.cast("long"))
 
 
 def _wanted(frame: DataFrame, request: TraceRequest) -> DataFrame:
     """The rows whose origins are looked for: their place in the sample, their slice, and the values that they share."""
-    shape = ", ".join(
-        ["place: INT", "ordinal: BIGINT", *(f"v{at}: STRING" for at in range(len(request.links.columns)))]
-    )
+    values = [_value_name(at) for at in range(len(request.links.columns))]
+    shape = ", ".join([f"{_PLACE}: INT", f"{_ORDINAL}: BIGINT", *(f"{name}: STRING" for name in values)])
     rows = [
         {
-            "place": place,
-            "ordinal": None if request.grain is None else request.grain.parse(pair.slice),
-            **{f"v{at}": _value(pair, column) for at, column in enumerate(request.links.columns)},
+            _PLACE: place,
+            _ORDINAL: None if request.grain is None else request.grain.parse(pair.slice),
+            **{name: _value(pair, column) for name, column in zip(values, request.links.columns, strict=True)},
         }
         for place, pair in enumerate(request.rows)
     ]
     text = f"SELECT inline(from_json(:rows, 'ARRAY<STRUCT<{shape}>>'))"
     return frame.sparkSession.sql(text, args={"rows": json.dumps(rows)})
+
+
+def _value_name(at: int) -> str:
+    return f"__retcon_value_{at}"
 
 
 def _value(pair: RowPair, column: str) -> str | None:
