@@ -20,7 +20,7 @@ def _model(profile: ModelProfile) -> Json:
     columns = [
         {
             "column": column,
-            "type": new.type,
+            "type": new.kind,
             "stability_index": stability_of(column, profile.profiled),
             "production": None if old is None else _side(old),
             "staged": _side(new),

@@ -25,6 +25,10 @@ class Side(StrEnum):
     PRODUCTION = "production"
 
 
+BY_MICROSECONDS = ":micros"
+"""Moments, which older ledgers have hashed as text, in the time zone of the project."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class ProfileBounds:
     """What a profile is held to; None: it is kept, and not judged by that."""
@@ -56,6 +60,7 @@ class ColumnProfile:
 
     column: str
     type: str = ""
+    """As Spark spells it, and how its values were hashed, where that was otherwise before."""
     rows: int
     nulls: int
     distinct: int | None = None
@@ -69,6 +74,11 @@ class ColumnProfile:
     """By its own deciles, or its own most frequent values."""
     against: tuple[int, ...] = ()
     """Of what is staged: counted by production's bins."""
+
+    @property
+    def kind(self) -> str:
+        """The type alone."""
+        return self.type.removesuffix(BY_MICROSECONDS)
 
     @property
     def null_rate(self) -> float:

@@ -24,7 +24,7 @@ from pyspark.sql.types import (
 )
 
 from retcon.core.jobs import MeasureRequest
-from retcon.core.profiles import Bins, ColumnProfile, Profiled, SliceProfiles
+from retcon.core.profiles import BY_MICROSECONDS, Bins, ColumnProfile, Profiled, SliceProfiles
 from retcon.core.queries import quoted
 from retcon.core.slices import Slice, SliceSet
 from retcon.core.suggestions import did_you_mean
@@ -181,7 +181,7 @@ def _hash_of(field: StructField) -> str:
 def _told_type(field: StructField) -> str:
     """Its type, and how moments are hashed: ledgers have profiles in which that was otherwise."""
     kind: str = field.dataType.simpleString()
-    return f"{kind}:micros" if isinstance(field.dataType, TimestampType) else kind
+    return f"{kind}{BY_MICROSECONDS}" if isinstance(field.dataType, TimestampType) else kind
 
 
 def _summary(row: Row, at: int, field: StructField) -> ColumnProfile:
