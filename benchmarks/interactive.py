@@ -14,6 +14,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from dataclasses import dataclass
 from datetime import date, timedelta
 from pathlib import Path
@@ -27,6 +28,9 @@ from pyiceberg.typedef import Record
 from pyiceberg.types import DateType, LongType, NestedField
 
 from loads import make_small, small_project
+from measuring import spread
+from pages import table
+from results import Found, tell
 
 EPOCH = date(1970, 1, 1)
 DAYS, FILES_A_DAY = 1_000, 10
@@ -143,6 +147,8 @@ def main() -> None:
     options.add_argument("--rounds", type=int, default=5)
     options.add_argument("--keep", type=Path, help="make the projects here, and use them where they are")
     given = options.parse_args()
+    began = time.monotonic()
+    rows: list[list[str]] = []
     with tempfile.TemporaryDirectory(prefix="retcon-bench-") as made:
         folder = given.keep.absolute() if given.keep else Path(made)
         folder.mkdir(exist_ok=True)
@@ -153,8 +159,6 @@ def main() -> None:
             demo = [sys.executable, "-m", "retcon", "demo", str(folder / "shop"), "--orders", "200"]
             subprocess.run(demo, check=True, capture_output=True)
             (folder / "ready").touch()
-        print(f"{os.cpu_count()} cores, Python {sys.version.split()[0]}, {given.rounds} rounds\n")
-        print("| command | CPU s, median | spread | limit |\n|---|---|---|---|")
         environ = {**os.environ, "RETCON_CACHE": str(folder / "cache")}
         start = statistics.median(cpu(("--version",), environ) for _ in range(given.rounds))
         for question in questions(folder):
@@ -164,8 +168,12 @@ def main() -> None:
                 if question.is_first:
                     shutil.rmtree(folder / "cache" / "manifests")
                 costs.append(cpu(question.words, environ) - start * question.is_beside_start)
-            middle, least, most = statistics.median(costs), min(costs), max(costs)
-            print(f"| {question.name} | {middle:.2f} | {least:.2f}–{most:.2f} | {question.limit:.1f} |", flush=True)
+            taken = spread(costs)
+            is_reached = "reached" if taken.median <= question.limit else "**not reached**"
+            rows.append([question.name, str(len(costs)), taken.shown(), f"≤ {question.limit:.1f}", is_reached])
+    text = table(["command, as a process of its own", "runs", "CPU s", "limit", ""], rows)
+    size = f"a project of one model over {DAYS:,} days and {DAYS * FILES_A_DAY:,} files, one of 50 models, the demo's"
+    tell(Found(part="interactive", size=size, text=text, began=began), write=True)
 
 
 if __name__ == "__main__":
