@@ -255,13 +255,20 @@ def test_a_request_lapses_with_the_turn_it_was_made_in(workshop: Workshop, plan:
         context.record(run, Paused(why="nothing but a test"))
 
 
-def test_who_was_taken_over_from_breaks_its_wave_off_and_is_told_by_whom(workshop: Workshop, plan: Plan) -> None:
+def taken_over(workshop: Workshop, plan: Plan) -> tuple[Slow, Terminal, int]:
+    """Somebody at a wave that takes long, and the turn that Ben took over from there."""
     slow = Slow(workshop, "2026-01-04")
     other = Terminal(workshop, plan, slow)
     assert slow.reached.wait(60)
     held = workshop.ledger.lease(plan.id)
     assert held is not None
-    workshop.ledger.take_lease(plan.id, BEN, over=held.token, seconds=60)
+    token = workshop.ledger.take_lease(plan.id, BEN, over=held.token, seconds=60)
+    assert token is not None
+    return slow, other, token
+
+
+def test_who_was_taken_over_from_breaks_its_wave_off_and_is_told_by_whom(workshop: Workshop, plan: Plan) -> None:
+    slow, other, _ = taken_over(workshop, plan)
     error = other.wait()
     assert isinstance(error, Conflict)
     assert error.message == f"run {plan.id} was taken over by ben on lap (process 18)"
@@ -270,12 +277,7 @@ def test_who_was_taken_over_from_breaks_its_wave_off_and_is_told_by_whom(worksho
 
 
 def test_who_was_taken_over_from_says_so_when_the_other_one_is_further(workshop: Workshop, plan: Plan) -> None:
-    slow = Slow(workshop, "2026-01-04")
-    other = Terminal(workshop, plan, slow)
-    assert slow.reached.wait(60)
-    held = workshop.ledger.lease(plan.id)
-    assert held is not None
-    token = workshop.ledger.take_lease(plan.id, BEN, over=held.token, seconds=60)
+    _, other, token = taken_over(workshop, plan)
     workshop.ledger.record(plan.id, Paused(why="lunch"), at=workshop.now, who="ben", fence=token)
     error = other.wait()
     assert isinstance(error, Interrupted)

@@ -110,6 +110,21 @@ def test_what_has_expired_is_named_and_the_rest_is_computed(shop: Shop) -> None:
     assert outcomes(reproduced(shop, run, Wanted(model=REVENUE))) == {"same": 8}
 
 
+def merged_statuses(shop: Shop) -> Run:
+    """The second run of a model that merges: half of its rows stay."""
+    shop.sql("CREATE TABLE raw.changes (order_id BIGINT, status STRING) USING iceberg")
+    shop.sql("INSERT INTO raw.changes SELECT id, 'new' FROM range(40)")
+    shop.write("mart.statuses", STATUSES)
+    shop.backfill("mart.statuses", dates=False)
+    shop.sql("DELETE FROM raw.changes WHERE order_id < 20")
+    return shop.backfill("mart.statuses", dates=False)
+
+
+def four_movements(shop: Shop) -> None:
+    shop.sql("CREATE TABLE raw.movements (day DATE, account STRING, amount DECIMAL(12,2)) USING iceberg")
+    shop.sql("INSERT INTO raw.movements SELECT date_add(DATE '2026-01-01', CAST(id AS INT)), 'a', id FROM range(4)")
+
+
 def test_rows_that_stay_running_totals_buckets_and_tables_built_beside(shop: Shop) -> None:
     built(shop)
     shop.write("mart.totals", DAILY)
@@ -117,17 +132,8 @@ def test_rows_that_stay_running_totals_buckets_and_tables_built_beside(shop: Sho
     assert outcomes(reproduced(shop, beside)) == {"same": 16}
     shop.rollback(beside)
     assert outcomes(reproduced(shop, beside)) == {"same": 16}
-
-    shop.sql("CREATE TABLE raw.changes (order_id BIGINT, status STRING) USING iceberg")
-    shop.sql("INSERT INTO raw.changes SELECT id, 'new' FROM range(40)")
-    shop.write("mart.statuses", STATUSES)
-    shop.backfill("mart.statuses", dates=False)
-    shop.sql("DELETE FROM raw.changes WHERE order_id < 20")
-    merged = shop.backfill("mart.statuses", dates=False)
-    assert outcomes(reproduced(shop, merged)) == {"same": 4}
-
-    shop.sql("CREATE TABLE raw.movements (day DATE, account STRING, amount DECIMAL(12,2)) USING iceberg")
-    shop.sql("INSERT INTO raw.movements SELECT date_add(DATE '2026-01-01', CAST(id AS INT)), 'a', id FROM range(4)")
+    assert outcomes(reproduced(shop, merged_statuses(shop))) == {"same": 4}
+    four_movements(shop)
     shop.write("mart.balance", BALANCE)
     totals = shop.backfill("mart.balance", end="2026-01-04")
     assert outcomes(reproduced(shop, totals)) == {"same": 4}
@@ -135,14 +141,8 @@ def test_rows_that_stay_running_totals_buckets_and_tables_built_beside(shop: Sho
 
 def test_where_checksums_differ_the_rows_decide_with_rows_that_stay_and_slices_computed_apart_too(shop: Shop) -> None:
     shop.open_doors()
-    shop.sql("CREATE TABLE raw.changes (order_id BIGINT, status STRING) USING iceberg")
-    shop.sql("INSERT INTO raw.changes SELECT id, 'new' FROM range(40)")
-    shop.write("mart.statuses", STATUSES)
-    shop.backfill("mart.statuses", dates=False)
-    shop.sql("DELETE FROM raw.changes WHERE order_id < 20")
-    merged = shop.backfill("mart.statuses", dates=False)
-    shop.sql("CREATE TABLE raw.movements (day DATE, account STRING, amount DECIMAL(12,2)) USING iceberg")
-    shop.sql("INSERT INTO raw.movements SELECT date_add(DATE '2026-01-01', CAST(id AS INT)), 'a', id FROM range(4)")
+    merged = merged_statuses(shop)
+    four_movements(shop)
     shop.write(
         "mart.counted",
         "/* retcon\nslices: {by: day, every: day}\ninputs: {raw.movements: {time: day}}\n*/\n"

@@ -73,10 +73,10 @@ def load(
     if due and deep:
         raise BadArguments("--due compares whole histories on their own schedule", next="pass --due or --deep")
     workspace = terminal.workspace(project, env, writes=not dry_run)
-    names = workspace.project.graph.select(tuple(select or ()), tuple(exclude or ()))
+    left_out = tuple(exclude or ())
+    names = workspace.project.graph.select(tuple(select or ()), left_out)
     if not names:
         raise Refused("no model is left to load", next="`retcon check` lists the models of this project")
-    left_out = tuple(exclude or ())
     everything = _Scope(names=names, deep=names if deep else (), exclude=left_out)
     standing = workspace.schedules.standing(names, workspace.clock(), coming=1)
     open_turns = [each for each in standing if each.is_due and (due or deep or each.kind is Kind.LOAD)]

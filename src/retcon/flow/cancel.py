@@ -16,15 +16,18 @@ def stop_and_cancel(run: Run, reason: str, caller: Caller, tables: Tables) -> Ru
     """Cancel a run after whoever drives it has stopped: nobody makes a branch then that would be left behind."""
     _require_cancellable(run)
     with stopped(run, f"to cancel it: {reason}" if reason else "to cancel it", caller) as token:
-        standing = caller.ledger.run(run.id) or run
-        return cancel(standing, reason, caller.ledger, tables, clock=caller.clock, who=caller.who, fence=token)
+        return _cancelled(run, reason, caller, tables, token)
 
 
 def cancel_if_left(run: Run, reason: str, caller: Caller, tables: Tables) -> Run:
     """Cancel a run that nobody drives; refused where somebody does."""
     with turn_or_busy(run, caller) as token:
-        standing = caller.ledger.run(run.id) or run
-        return cancel(standing, reason, caller.ledger, tables, clock=caller.clock, who=caller.who, fence=token)
+        return _cancelled(run, reason, caller, tables, token)
+
+
+def _cancelled(run: Run, reason: str, caller: Caller, tables: Tables, token: int) -> Run:
+    standing = caller.ledger.run(run.id) or run
+    return cancel(standing, reason, caller.ledger, tables, clock=caller.clock, who=caller.who, fence=token)
 
 
 def cancel(

@@ -64,10 +64,8 @@ class Finder:
     def left_alone(self, names: Collection[str], now: datetime) -> list[Found]:
         """Those of these models that read what was set back, or is gone: a load restates nothing of them."""
         self._inputs.now = now
-        looked = (
-            (name, *self._inputs.of_model(self._graph.models[name])) for name in self._graph.order if name in names
-        )
-        found = (self._left_alone(self._graph.models[name], looks, unseen) for name, looks, unseen in looked)
+        models = [self._graph.models[name] for name in self._graph.order if name in names]
+        found = (self._left_alone(model, *self._inputs.of_model(model)) for model in models)
         return [each for each in found if each is not None]
 
     def stale(self, names: Sequence[str], now: datetime) -> list[Stale]:
