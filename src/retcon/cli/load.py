@@ -58,8 +58,8 @@ def load(
     SELECT narrows the models, all by default. What changed in their inputs since they were computed is found from
     metadata; those slices are staged beside production, judged by the gates and published in one step together with
     the watermarks. A backlog that is over the project's limits is worked off in several publishes, oldest first. A
-    load that was interrupted is gone on with. Where nothing changed, Spark isn't started, but for looking at
-    rows of a source with `updated`.
+    load that was interrupted is gone on with, or found anew where its code changed. Where nothing changed, Spark isn't
+    started, but for looking at rows of a source with `updated`.
 
     With --due, models with neither `schedule` nor `replay.deep` are left out, times that were missed are made up for by
     one load, and of two processes that are called at once one loads a model. On the schedule `replay.deep`, and with
