@@ -32,6 +32,10 @@ from retcon.flow.apply import Until
 BLOCKS = ("backfill", "steps", "changed")
 FULL_SIZE = (90, 100_000)
 """Days, and orders a day, that the limits are for."""
+WARM_UPS = 5
+"""Rounds of all ways before anything is measured. Java's compilers take half of what six waves cost in the first round,
+and are still at work in the fifth.
+"""
 BY_SIZE = "retcon, waves by size"
 SIX_WAVES = "retcon, 6 waves"
 READ = "retcon, production read"
@@ -205,7 +209,7 @@ def some_changed(lab: Lab) -> None:
             "AND pmod(xxhash64(order_id), 1000) = 0"
         )
 
-    for _ in range(lab.few):  # warms up
+    for _ in range(WARM_UPS if lab.is_full_size else 1):
         correct()
         lab.driver.backfill_changed()
     lab.by_hand()
@@ -246,7 +250,7 @@ def main() -> None:
             driver=driver, spark=spark, days=days, rounds=rounds, size=size, write=not given.quick, root=root,
             is_full_size=(days, a_day) == FULL_SIZE,
         )  # fmt: skip
-        lab.warm_up(1 if given.quick else 3)
+        lab.warm_up(1 if given.quick else WARM_UPS)
         for block, work in zip(BLOCKS, (compare, steps, some_changed), strict=True):
             if block in wanted:
                 work(lab)

@@ -32,6 +32,8 @@ from results import Found, cost_table, tell
 BLOCKS = ("year", "nothing", "history")
 FULL_SIZE = (365, 100_000)
 """Days, and orders a day, that the limit is for: days as those of the backfill."""
+WARM_UPS = 10
+"""Loads before any is measured: each is short, and Java's compilers are at work in all of them, ever less."""
 FULL = "full refresh, hand-written"
 TOLD = "hand-written, told the days"
 LOAD = "retcon load"
@@ -54,7 +56,7 @@ def change(spark: SparkSession, days: Sequence[date]) -> None:
     spark.sql(f"UPDATE raw.orders SET amount = amount + 1 WHERE order_date IN ({listed}) AND {one_in_a_thousand}")
 
 
-def a_year(days: int, a_day: int, rounds: int, *, write: bool) -> None:
+def a_year(days: int, a_day: int, rounds: int, warm_ups: int, *, write: bool) -> None:
     began = time.monotonic()
     runs: list[tuple[str, Cost]] = []
     with folder_of_its_own() as root:
@@ -69,27 +71,28 @@ def a_year(days: int, a_day: int, rounds: int, *, write: bool) -> None:
         driver.load()
         days_hit = changed_days(days)
 
-        def load_once(*, counts: bool = True) -> None:
+        def load_once() -> list[tuple[str, Cost]]:
             change(spark, days_hit)
             both = [
                 (LOAD, measured(driver.load)),
                 (TOLD, measured(partial(hand_written, spark, "reference", days_hit))),
             ]
-            runs.extend(both if counts else [])
             say(f"  load: {both[0][1].cpu:.1f} CPU s; told the days: {both[1][1].cpu:.1f} CPU s")
+            return both
 
-        for _ in range(rounds):
-            load_once(counts=False)  # warms up
+        cold = [load_once() for _ in range(warm_ups)]
         runs.append((FULL, measured(partial(hand_written, spark))))
         for _ in range(rounds):
-            load_once()
+            runs += load_once()
         runs.append((FULL, measured(partial(hand_written, spark))))
         require_same(spark)
         spark.stop()
     ratio = against(runs, LOAD, FULL).median
+    before, told = (", ".join(f"{pair[at][1].cpu:.1f}" for pair in cold) for at in (0, 1))
+    warming = f"\n\nThe loads before these, which warmed Java up, took {before} CPU s; told the days, {told}."
     found = Found(
         part="year", size=size, is_full_size=(days, a_day) == FULL_SIZE, began=began,
-        text=cost_table(runs, FULL, [FULL, TOLD, LOAD]), ratios={"load": ratio},
+        text=cost_table(runs, FULL, [FULL, TOLD, LOAD]) + warming, ratios={"load": ratio},
     )  # fmt: skip
     tell(found, write=write)
 
@@ -224,7 +227,7 @@ def main() -> None:
             given.days or (30 if given.quick else FULL_SIZE[0]),
             given.orders or (1_000 if given.quick else FULL_SIZE[1]),
         )
-        a_year(days, a_day, rounds, write=write)
+        a_year(days, a_day, rounds, 1 if given.quick else WARM_UPS, write=write)
     if "nothing" in wanted:
         nothing_changed(4 if given.quick else 50, rounds, write=write)
     if "history" in wanted:

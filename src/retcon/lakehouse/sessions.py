@@ -56,6 +56,7 @@ _BY_PARTITION = {
 }
 _AS_PLANNED = {"spark.sql.adaptive.enabled": "false"}
 """What is planned again after each stage costs more than such jobs do."""
+_TASKS = "spark.sql.shuffle.partitions"
 _FEWEST_BITS, _MOST_BITS = 16, 20
 
 
@@ -154,8 +155,12 @@ def counting_session(running: SparkSession, catalog: str, bits: int) -> SparkSes
 
 
 def measuring_session(running: SparkSession, catalog: str) -> SparkSession:
-    """One for jobs that read much and give little: a row for each slice, or none."""
-    return _like(running, _AS_PLANNED, catalog)
+    """One for jobs that read much and give little: a row for each slice, or none. What is left of the rows where they
+    were read is put together by no more tasks than run at once: Spark's 200 would each have next to nothing.
+    """
+    cores = running.sparkContext.defaultParallelism
+    tasks = min(int(running.conf.get(_TASKS, "200")), cores)
+    return _like(running, _AS_PLANNED | {_TASKS: str(tasks)}, catalog)
 
 
 def _like(running: SparkSession, changes: Mapping[str, str], catalog: str) -> SparkSession:
@@ -185,7 +190,7 @@ def _defaults(settings: Settings, jars: str) -> dict[str, str]:
         conf |= {
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",
-            "spark.sql.shuffle.partitions": str(4 * (os.cpu_count() or 2)),
+            _TASKS: str(4 * (os.cpu_count() or 2)),
         }
     else:
         conf["spark.jars"] = jars.replace(os.pathsep, ",")
