@@ -70,10 +70,13 @@ def test_a_prepared_ledger_exists_and_answers_every_question_with_nothing(ledger
     assert ledger.exists()
     for ask, nothing in list(QUESTIONS.values())[1:]:
         assert ask(ledger) == nothing
+    with ledger.look():
+        for ask, nothing in list(QUESTIONS.values())[1:]:
+            assert ask(ledger) == ask(ledger) == nothing
 
 
 def test_questions_cover_every_way_of_reading() -> None:
-    writing = {"prepare", "bring_up_to_date", "adopt", "open_run", "record", "publish", "roll_back", "close",
+    writing = {"prepare", "bring_up_to_date", "adopt", "open_run", "record", "publish", "roll_back", "close", "look",
                "take_lease", "renew_lease", "ask_to_stop", "intend", "withdraw", "rebuild",
                "move_watermarks", "decide", "claim_schedules", "renew_claim", "end_claim",
                "record_delivery"}  # fmt: skip
