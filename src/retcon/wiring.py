@@ -24,11 +24,12 @@ if TYPE_CHECKING:
 
     from retcon.core.estimates import Estimate
     from retcon.core.gates import Metric
-    from retcon.core.jobs import Job, Read
+    from retcon.core.jobs import Job
     from retcon.core.measures import SliceMeasure
     from retcon.core.models import Model
     from retcon.core.plans import Plan
     from retcon.core.projects import Project, Source
+    from retcon.core.reads import Read
     from retcon.core.runs import Run
     from retcon.core.slices import Slice, SliceSet
     from retcon.core.updates import SliceRows, Wanted
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
     from retcon.flow.ports import Clock, GroupCommits, Warehouse, Watch
     from retcon.flow.postmortem import Coroner
     from retcon.flow.schedule import Schedules
+    from retcon.flow.statuses import Statuses
     from retcon.flow.tell import Teller
     from retcon.flow.watermarks import Watermarks
     from retcon.lakehouse.foreign import SourceTables
@@ -417,6 +419,12 @@ class Workspace:
         from retcon.flow.tell import Teller
 
         return Teller(self.outline, self.ledger)
+
+    @property
+    def statuses(self) -> Statuses:
+        from retcon.flow.statuses import Statuses
+
+        return Statuses(self.outline, self.ledger)
 
     def doctor(self, say: Callable[[str], None]) -> Doctor:
         """Whoever compares the ledger with the tables."""

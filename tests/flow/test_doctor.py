@@ -233,7 +233,7 @@ def test_a_ledger_restored_from_before_a_publish_refuses_until_it_is_repaired(wo
     assert rebuilt.tables["mart.a"].published_snapshot == snapshot
     last = workshop.ledger.events(run.id)[-1]
     assert (last.kind, last.who, last.body["source"]) == ("Rebuilt", "ada", "the ledger")
-    (status,) = workshop.workspace.teller.status(("mart.a",))
+    (status,) = workshop.workspace.statuses.status(("mart.a",))
     assert (status.unknown.text, status.slices.text) == (SLICES, "")
     assert open_run(other, workshop.workspace.project, workshop.ledger, workshop.workspace.tables,
                     workshop.workspace.clock, "ada").state is RunState.PLANNED  # fmt: skip
@@ -263,7 +263,7 @@ def test_what_a_lost_publish_left_alone_is_no_part_of_it(workshop: Workshop, has
         "mart.a": (snapshot, ("2026-01-03", "2026-01-05")),
         "mart.b": (None, ("2026-01-03", "2026-01-04", "2026-01-05")),
     }
-    statuses = workshop.workspace.teller.status(("mart.a", "mart.b"))
+    statuses = workshop.workspace.statuses.status(("mart.a", "mart.b"))
     assert [status.unknown.text for status in statuses] == ["2026-01-04", ""]
     undone = roll_back(rebuilt, "wrong after all", context_of(workshop, Swaps(workshop)))
     assert [way.table for way in undone.ways] == ["mart.a"]

@@ -8,7 +8,8 @@ import typer
 
 from retcon.cli.arguments import Environment, Json, ProjectFolder, RunOrModel
 from retcon.cli.certificate_results import certificate_results
-from retcon.cli.json_output import model_result, run_fields, run_result, schema_result
+from retcon.cli.json_output import model_result, run_result, schema_result
+from retcon.cli.status_results import run_fields
 from retcon.cli.terminals import Terminal, terminal_of, zone_of
 from retcon.cli.timing_results import taken_result, timing_result
 from retcon.cli.views.certificates import certificate_view

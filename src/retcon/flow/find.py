@@ -32,7 +32,7 @@ from retcon.core.ranges import from_start, held_by_inputs, is_untold, tells_hist
 from retcon.core.runs import Consumed
 from retcon.core.slices import Grain, Slice, SliceSet
 from retcon.core.tables import Changed
-from retcon.flow.consume import is_comparable
+from retcon.flow.contents import is_comparable
 from retcon.flow.inputs import Consumption, Inputs
 from retcon.flow.look import Look
 from retcon.flow.ports import Ledger, Tables

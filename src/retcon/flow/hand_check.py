@@ -8,9 +8,9 @@ from datetime import datetime
 
 from retcon.core.chains import event_body
 from retcon.core.hand_checks import HandCheck, TracedInput, TraceRequest, links_of
-from retcon.core.jobs import Read
 from retcon.core.models import Input, Model
 from retcon.core.plans import PlannedInput, PlannedModel, canonical
+from retcon.core.reads import Read
 from retcon.core.row_diffs import RowPair, Sides
 from retcon.core.runs import Run, SampleChecked
 from retcon.core.slices import Grain, SliceSet

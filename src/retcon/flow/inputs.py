@@ -7,17 +7,16 @@ from dataclasses import replace
 from datetime import datetime
 from functools import cached_property
 
-from retcon.core.jobs import Read
 from retcon.core.loads import is_followed
 from retcon.core.models import Input, Model
 from retcon.core.ranges import from_start
 from retcon.core.readings import Reading, reading_of
+from retcon.core.reads import Read, read_of
 from retcon.core.runs import Consumed
 from retcon.core.slices import WHOLE, Cut, Grain, Slice, SliceSet
 from retcon.core.tables import Changed, TableFacts
 from retcon.core.watermarks import Advance, Mark, Watermark, ahead_since, ahead_value
-from retcon.flow.consume import UNKNOWN, content_of_read, is_told
-from retcon.flow.context import read_of
+from retcon.flow.contents import UNKNOWN, content_of_read, is_told
 from retcon.flow.look import Look, Seen, look_at_updates
 from retcon.flow.records import Records
 from retcon.flow.standing import standing_at

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from retcon.core.gates import Verdict
-from retcon.core.jobs import Read
 from retcon.core.plans import PlannedModel
+from retcon.core.reads import Read
 from retcon.core.runs import InputsJudged, Run
 from retcon.core.validity import WindowCounts, judge_windows
 from retcon.errors import GatesFailed

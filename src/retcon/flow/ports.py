@@ -1,70 +1,71 @@
-"""What the flow asks of the world."""
+"""What the flow asks of the world. Nothing but types: whoever names a port loads none of what it speaks of."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
-from retcon.core.adoption import Adoption, Survey
-from retcon.core.certificates import CertifyRequest, Compared
-from retcon.core.chains import RecordedEvent
-from retcon.core.conflicts import Commit
-from retcon.core.evolution import SchemaChange
-from retcon.core.exceptions import Decision, LateChange, LateEntry
-from retcon.core.expectations import Expectation, Expected
-from retcon.core.gates import Metric, Unique
-from retcon.core.hand_checks import InputRows, TraceRequest
-from retcon.core.hooks import Delivery
-from retcon.core.intents import Intent, MainLine
-from retcon.core.jobs import (
-    Job,
-    KeyedRows,
-    MeasureRequest,
-    PublishRequest,
-    Read,
-    StagedCommits,
-    StagedWave,
-    Tried,
-    UndoRequest,
-    WaveTarget,
-)
-from retcon.core.leases import Driver, Lease, StopRequest
-from retcon.core.measures import FullRefresh, Listed, SliceMeasure, TableMeasures
-from retcon.core.models import Model
-from retcon.core.overlaps import InTheWay
-from retcon.core.plans import Plan
-from retcon.core.pointers import PointerSwap, TableCommit
-from retcon.core.profiles import ColumnProfile, Profiled, ProfileEntry
-from retcon.core.reconciling import Reconcile, SourceMeasure
-from retcon.core.row_diffs import RowDiff, RowDiffRequest
-from retcon.core.runs import (
-    Consumed,
-    Event,
-    Published,
-    PublishedSlice,
-    Rebuilt,
-    RecordedSlice,
-    RecordedVerdict,
-    RecordedWave,
-    RolledBack,
-    Run,
-    RunOpened,
-    Tally,
-)
-from retcon.core.schedules import Kind, Turn
-from retcon.core.slices import Cut, Slice, SliceSet
-from retcon.core.suites import GreatExpectations, Unmet
-from retcon.core.sweeping import TableRefs
-from retcon.core.table_gates import Counted, ForeignKey, NoRows
-from retcon.core.tables import Aftermath, Changed, Column, TableContents, TableFacts
-from retcon.core.tasks import Tasks
-from retcon.core.troubles import FileCheck, TableMarks
-from retcon.core.updates import Updates
-from retcon.core.validity import Validity, WindowCounts
-from retcon.core.watermarks import Advance, Watermark
-from retcon.errors import Problem
+if TYPE_CHECKING:
+    from retcon.core.adoption import Adoption, Survey
+    from retcon.core.certificates import CertifyRequest, Compared
+    from retcon.core.chains import RecordedEvent
+    from retcon.core.conflicts import Commit
+    from retcon.core.evolution import SchemaChange
+    from retcon.core.exceptions import Decision, LateChange, LateEntry
+    from retcon.core.expectations import Expectation, Expected
+    from retcon.core.gates import Metric, Unique
+    from retcon.core.hand_checks import InputRows, TraceRequest
+    from retcon.core.hooks import Delivery
+    from retcon.core.intents import Intent, MainLine
+    from retcon.core.jobs import (
+        Job,
+        KeyedRows,
+        MeasureRequest,
+        PublishRequest,
+        StagedCommits,
+        StagedWave,
+        Tried,
+        UndoRequest,
+        WaveTarget,
+    )
+    from retcon.core.leases import Driver, Lease, StopRequest
+    from retcon.core.measures import FullRefresh, Listed, SliceMeasure, TableMeasures
+    from retcon.core.models import Model
+    from retcon.core.overlaps import InTheWay
+    from retcon.core.plans import Plan
+    from retcon.core.pointers import PointerSwap, TableCommit
+    from retcon.core.profiles import ColumnProfile, Profiled, ProfileEntry
+    from retcon.core.reads import Read
+    from retcon.core.reconciling import Reconcile, SourceMeasure
+    from retcon.core.row_diffs import RowDiff, RowDiffRequest
+    from retcon.core.runs import (
+        Consumed,
+        Event,
+        Published,
+        PublishedSlice,
+        Rebuilt,
+        RecordedSlice,
+        RecordedVerdict,
+        RecordedWave,
+        RolledBack,
+        Run,
+        RunOpened,
+        Tally,
+    )
+    from retcon.core.schedules import Kind, Turn
+    from retcon.core.slices import Cut, Slice, SliceSet
+    from retcon.core.suites import GreatExpectations, Unmet
+    from retcon.core.sweeping import TableRefs
+    from retcon.core.table_gates import Counted, ForeignKey, NoRows
+    from retcon.core.tables import Aftermath, Changed, Column, TableContents, TableFacts
+    from retcon.core.tasks import Tasks
+    from retcon.core.troubles import FileCheck, TableMarks
+    from retcon.core.updates import Updates
+    from retcon.core.validity import Validity, WindowCounts
+    from retcon.core.watermarks import Advance, Watermark
+    from retcon.errors import Problem
 
 
 class Tables(Protocol):
@@ -292,10 +293,10 @@ class Progress:
 
 
 Clock = Callable[[], datetime]
-Outcome = Callable[[Job, tuple[Metric, ...]], Mapping[Slice, SliceMeasure]]
+Outcome: TypeAlias = "Callable[[Job, tuple[Metric, ...]], Mapping[Slice, SliceMeasure]]"
 """What a job would give, measured by slice."""
-Trial = Callable[[Job], Tried]
+Trial: TypeAlias = "Callable[[Job], Tried]"
 """What it takes to compute a job, without writing it."""
-Homes = Callable[[Job, Read], SliceSet]
+Homes: TypeAlias = "Callable[[Job, Read], SliceSet]"
 """The slices of what is read in which keys live that the job computes."""
 Watch = Callable[[Progress], None]

@@ -26,11 +26,12 @@ from retcon.core.gates import (
     judge,
     key_name,
 )
-from retcon.core.jobs import Job, KeyedRows, MeasureRequest, Read
+from retcon.core.jobs import Job, KeyedRows, MeasureRequest
 from retcon.core.measures import TableMeasures
 from retcon.core.models import Model
 from retcon.core.plans import PlannedModel
 from retcon.core.profiles import Profiled, ProfileEntry, entries_of, entry_document
+from retcon.core.reads import Read
 from retcon.core.runs import Judged, ProvenSlice, ProvingBegan, Run, RunTable
 from retcon.core.slices import Buckets, Slice, SliceSet
 from retcon.core.waves import parts_of

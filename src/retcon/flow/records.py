@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from retcon.core.jobs import Read
 from retcon.core.projects import Project
+from retcon.core.reads import Read
 from retcon.core.slices import Cut
 from retcon.core.tables import TableContents
 from retcon.flow.ports import Ledger, Tables

@@ -9,9 +9,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
-from retcon.core.jobs import Job, MeasureRequest, Read
+from retcon.core.jobs import Job, MeasureRequest
 from retcon.core.models import Model
 from retcon.core.plans import PlannedModel
+from retcon.core.reads import Read
 from retcon.core.reproductions import (
     Outcome,
     Reproduction,
