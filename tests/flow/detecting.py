@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from retcon.core.events import Published
 from retcon.core.plans import Load, Plan
 from retcon.core.reads import read_of
-from retcon.core.runs import Consumed, Published
+from retcon.core.runs import Consumed
 from retcon.core.slices import Slice, SliceSet
 from retcon.core.watermarks import Advance, Mark
 from retcon.flow.contents import content_of_read

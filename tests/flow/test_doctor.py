@@ -13,10 +13,11 @@ from pyiceberg.table import Table
 from pyiceberg.types import LongType
 
 from retcon.core.chains import first_broken_link
+from retcon.core.events import Paused, PublishBegan, Published, StagingDone, TablesOpened
 from retcon.core.intents import Intent
 from retcon.core.leases import Driver
 from retcon.core.plans import Plan, branch_of, tag_before
-from retcon.core.runs import Paused, PublishBegan, Published, Run, RunState, StagingDone, TablesOpened
+from retcon.core.runs import Run, RunState
 from retcon.core.troubles import Trouble, TroubleKind
 from retcon.errors import Refused
 from retcon.flow.apply import open_run

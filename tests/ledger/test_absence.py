@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from retcon.core.runs import Paused, Tally
+from retcon.core.events import Paused
+from retcon.core.runs import Tally
 from retcon.errors import Refused
 from retcon.ledger.store import SqlLedger
 from tests.ledger.conftest import CATALOG, Database

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from retcon.core.events import TablesOpened
 from retcon.core.evolution import AddColumn, CommentColumn, WidenColumn
-from retcon.core.runs import RunState, TablesOpened
+from retcon.core.runs import RunState
 from retcon.errors import Refused
 from retcon.flow.apply import Until
 from tests.shops import Meddling, Shop

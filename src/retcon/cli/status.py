@@ -39,7 +39,7 @@ def status(
     workspace = terminal.workspace(project, env)
     with suppress(ProjectInvalid):
         _ = workspace.project  # read once: what is asked for its outline gets it, too
-    with workspace.ledger.look():
+    with workspace.questions.look():
         report = workspace.statuses.status(tuple(select or ()))
         fresh = _freshness(report, workspace)
     terminal.report(lambda: fresh_status_result(report, fresh), lambda: status_view(report, fresh, zone_of(workspace)))

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from retcon.core.events import StagedSlice
 from retcon.core.gates import Metric
 from retcon.core.keys import Keys
 from retcon.core.measures import Listed, SliceMeasure
 from retcon.core.models import Model
 from retcon.core.reads import Read
-from retcon.core.runs import RunTable, StagedSlice
+from retcon.core.runs import RunTable
 from retcon.core.slices import Slice, SliceSet
 from retcon.core.tasks import Tasks
 

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from random import random
 
+from retcon.core.events import Event
 from retcon.core.jobs import Job, KeyedRows, WaveTarget
 from retcon.core.keys import keys_file
 from retcon.core.leases import Driver
@@ -16,13 +17,13 @@ from retcon.core.models import Input, Model, Strategy
 from retcon.core.plans import PlannedInput, PlannedModel
 from retcon.core.reads import Read, read_of
 from retcon.core.retries import seconds_before_next
-from retcon.core.runs import Event, Run
+from retcon.core.runs import Run
 from retcon.core.slices import Buckets, Grain, SliceSet
 from retcon.core.waves import parts_of
 from retcon.errors import Refused
 from retcon.flow.brakes import Brake
 from retcon.flow.meters import Meter, Setup
-from retcon.flow.ports import Clock, GroupCommits, Warehouse, Watch
+from retcon.flow.ports import Clock, GroupCommits, Ledger, Warehouse, Watch
 from retcon.flow.records import Records
 
 
@@ -30,6 +31,7 @@ from retcon.flow.records import Records
 class Context(Records):
     """The parts, put together once per command."""
 
+    ledger: Ledger
     warehouse: Warehouse
     clock: Clock
     who: str

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from retcon.core.certificates import CertifyRequest, Compared
     from retcon.core.chains import RecordedEvent
     from retcon.core.conflicts import Commit
+    from retcon.core.events import Event, Published, Rebuilt, RolledBack, RunOpened
     from retcon.core.evolution import SchemaChange
     from retcon.core.exceptions import Decision, LateChange, LateEntry
     from retcon.core.expectations import Expectation, Expected
@@ -40,20 +41,7 @@ if TYPE_CHECKING:
     from retcon.core.reads import Read
     from retcon.core.reconciling import Reconcile, SourceMeasure
     from retcon.core.row_diffs import RowDiff, RowDiffRequest
-    from retcon.core.runs import (
-        Consumed,
-        Event,
-        Published,
-        PublishedSlice,
-        Rebuilt,
-        RecordedSlice,
-        RecordedVerdict,
-        RecordedWave,
-        RolledBack,
-        Run,
-        RunOpened,
-        Tally,
-    )
+    from retcon.core.runs import Consumed, PublishedSlice, RecordedSlice, RecordedVerdict, RecordedWave, Run, Tally
     from retcon.core.schedules import Kind, Turn
     from retcon.core.slices import Cut, Slice, SliceSet
     from retcon.core.suites import GreatExpectations, Unmet
@@ -176,10 +164,9 @@ class GroupCommits(Protocol):
         """All of them or none, once; Refused where it said no, Fault where nobody knows whether it did."""
 
 
-class Ledger(Protocol):
-    """retcon's own tables."""
+class Questions(Protocol):
+    """retcon's own tables, as far as they tell of models and runs."""
 
-    def prepare(self) -> None: ...
     def run(self, run_id: str) -> Run | None: ...
     def runs(self, *, model: str | None = None, limit: int | None = None) -> list[Run]: ...
     def waves(self, run_id: str) -> list[RecordedWave]: ...
@@ -207,6 +194,16 @@ class Ledger(Protocol):
     def consumption_before(self, run_id: str, model: str) -> Mapping[str, Mapping[str, Consumed]]: ...
     def runs_before(self, run_id: str, model: str) -> Mapping[str, str]: ...
     def movements(self) -> Mapping[tuple[str, str], int]: ...
+    def exceptions(self, *, only_open: bool = True) -> list[LateEntry]: ...
+    def newest_exceptions(self, model: str) -> Mapping[str, LateEntry]: ...
+    def adoption(self, model: str) -> Adoption | None: ...
+    def adoptions(self) -> Mapping[str, Adoption]: ...
+
+
+class Ledger(Questions, Protocol):
+    """The same with who is at work, and with everything that is written."""
+
+    def prepare(self) -> None: ...
     def move_watermarks(
         self,
         advances: Sequence[Advance],
@@ -217,8 +214,6 @@ class Ledger(Protocol):
         at: datetime,
         who: str,
     ) -> None: ...
-    def exceptions(self, *, only_open: bool = True) -> list[LateEntry]: ...
-    def newest_exceptions(self, model: str) -> Mapping[str, LateEntry]: ...
     def decide(
         self,
         entries: Sequence[LateEntry],
@@ -245,8 +240,6 @@ class Ledger(Protocol):
     def last_delivered(self) -> Mapping[str, datetime]: ...
     def record_delivery(self, delivery: Delivery, *, at: datetime, error: str | None) -> None: ...
     def in_the_way(self, plan: Plan) -> list[InTheWay]: ...
-    def adoption(self, model: str) -> Adoption | None: ...
-    def adoptions(self) -> Mapping[str, Adoption]: ...
     def adopt(self, adoption: Adoption) -> None: ...
     def open_run(self, plan: Plan, opened: RunOpened, *, at: datetime, who: str) -> Run: ...
     def lease(self, run_id: str) -> Lease | None: ...

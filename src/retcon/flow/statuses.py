@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from retcon.core.projects import Project
 from retcon.core.runs import Run
 from retcon.core.slices import SliceSet
-from retcon.flow.ports import Ledger
+from retcon.flow.ports import Questions
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +40,7 @@ class ModelStatus:
 class Statuses:
     """Tells where models and runs stand."""
 
-    def __init__(self, project: Project, ledger: Ledger) -> None:
+    def __init__(self, project: Project, ledger: Questions) -> None:
         self._project = project
         self._ledger = ledger
 

@@ -11,27 +11,13 @@ from typing import Any
 from retcon.core.certificates import TableCertificate
 from retcon.core.chains import RecordedEvent, first_broken_link
 from retcon.core.estimates import Price
+from retcon.core.events import ApplyBegan, Certified, CheckedAfter, Rebased, Rebuilt, Reproduced, SampleChecked
 from retcon.core.expectations import EXPECT, Expectation, named
 from retcon.core.gates import Drift, Verdict, relative_change
 from retcon.core.models import Model
 from retcon.core.plans import tag_before
 from retcon.core.projects import Project
-from retcon.core.runs import (
-    ApplyBegan,
-    Certified,
-    CheckedAfter,
-    PublishedSlice,
-    Rebased,
-    Rebuilt,
-    RecordedSlice,
-    RecordedVerdict,
-    RecordedWave,
-    Reproduced,
-    Run,
-    RunState,
-    RunTable,
-    SampleChecked,
-)
+from retcon.core.runs import PublishedSlice, RecordedSlice, RecordedVerdict, RecordedWave, Run, RunState, RunTable
 from retcon.core.slices import SliceSet
 from retcon.core.suggestions import did_you_mean
 from retcon.core.sums import sum_of

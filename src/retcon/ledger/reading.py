@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection, Row, Select, exists, func, or_, select, true
 
@@ -14,7 +14,6 @@ from retcon.core.plans import codes_in, from_document
 from retcon.core.profiles import ColumnProfile, ProfileEntry, Side, entry_from
 from retcon.core.runs import (
     Consumed,
-    Event,
     PublishedSlice,
     Rebase,
     RecordedSlice,
@@ -31,6 +30,9 @@ from retcon.core.runs import (
 )
 from retcon.core.slices import SliceSet, cut_of
 from retcon.ledger.schema import ADOPTIONS, CONSUMPTION, EVENTS, PROFILES, RUNS, SLICES, VERDICTS, WAVES
+
+if TYPE_CHECKING:
+    from retcon.core.events import Event
 
 _UNWRITTEN = SliceState.SAME, SliceState.LAPSED
 """States of slices that a publish left alone."""
