@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from retcon.core.drifts import Compared, ComparedInput
+from retcon.core.comparisons import Compared, ComparedInput
 from retcon.core.exceptions import Decision, LateChange, LateEntry
 from retcon.core.loads import (
     NEVER_BUILT,
