@@ -32,6 +32,7 @@ class Inputs:
         self._records = records
         self._graph = records.project.graph
         self._facts: dict[str, TableFacts | None] = {}
+        self._readings: dict[tuple[str, str], Reading | None] = {}
         self._checksums: dict[str, Mapping[Slice, str]] = {}
         self._changes: dict[tuple[str, str | None, Cut, int | None], Changed | None] = {}
         self.now: datetime | None = None
@@ -223,7 +224,11 @@ class Inputs:
         return self._checksums[model]
 
     def reading(self, model: Model, i: Input) -> Reading | None:
-        return reading_of(i, model.grain, self._graph, self.facts_of(i.table))
+        """In which slices a model reads an input."""
+        key = (model.name, i.name)
+        if key not in self._readings:
+            self._readings[key] = reading_of(i, model.grain, self._graph, self.facts_of(i.table))
+        return self._readings[key]
 
     def facts_of(self, table: str) -> TableFacts | None:
         if table not in self._facts:
