@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
@@ -85,6 +86,14 @@ def test_nothing_is_written_during_a_look(ledger: SqlLedger) -> None:
         assert names(ledger) == []
     open_run(ledger, "run_a")
     assert names(ledger) == ["run_a"]
+
+
+def test_other_threads_are_in_no_look_and_may_write(ledger: SqlLedger) -> None:
+    with ledger.look(), ThreadPoolExecutor(1) as thread:
+        assert names(ledger) == []
+        thread.submit(open_run, ledger, "run_a").result()
+        assert thread.submit(names, ledger).result() == ["run_a"]
+        assert names(ledger, limit=5) == []
 
 
 def test_a_look_that_breaks_off_is_over(ledger: SqlLedger) -> None:

@@ -30,5 +30,6 @@ def history(
     """
     terminal = terminal_of(context, as_json=as_json)
     workspace = terminal.workspace(project, env)
-    runs = workspace.statuses.history(model, limit)
+    with workspace.questions.look():
+        runs = workspace.statuses.history(model, limit)
     terminal.report(lambda: history_result(runs), lambda: history_view(runs, zone_of(workspace)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Protocol, TypeAlias
@@ -167,6 +168,7 @@ class GroupCommits(Protocol):
 class Questions(Protocol):
     """retcon's own tables, as far as they tell of models and runs."""
 
+    def look(self) -> AbstractContextManager[None]: ...
     def run(self, run_id: str) -> Run | None: ...
     def runs(self, *, model: str | None = None, limit: int | None = None) -> list[Run]: ...
     def waves(self, run_id: str) -> list[RecordedWave]: ...

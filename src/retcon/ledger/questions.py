@@ -6,6 +6,7 @@ import weakref
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from functools import cached_property, partial
+from threading import local
 from typing import TYPE_CHECKING, TypeVar
 
 from sqlalchemy import Connection, Engine
@@ -37,7 +38,7 @@ class Questions:
         self._uri = uri
         self._catalog_name = catalog_name
         self._has_catalog = False
-        self._look: Look | None = None
+        self._looking = local()
 
     @cached_property
     def _engine(self) -> Engine:
@@ -54,17 +55,22 @@ class Questions:
 
     @contextmanager
     def look(self) -> Iterator[None]:
-        """Whatever is asked meanwhile is answered as of one moment, that of the first question; for a command that only
-        reads, in one thread, and not for long: the database keeps that moment for it.
+        """Whatever this thread asks meanwhile is answered as of one moment, that of the first question, and it writes
+        nothing. Not for long: the database keeps that moment for it.
         """
         if self._look is not None:
             yield
             return
-        with closing(Look(lambda: looking(self._engine).connect())) as self._look:
+        with closing(Look(lambda: looking(self._engine).connect())) as self._looking.look:
             try:
                 yield
             finally:
-                self._look = None
+                del self._looking.look
+
+    @property
+    def _look(self) -> Look | None:
+        """The one that this thread is at."""
+        return getattr(self._looking, "look", None)
 
     def exists(self) -> bool:
         """Is there a ledger in the catalog's database?"""
