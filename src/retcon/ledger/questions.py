@@ -171,7 +171,7 @@ class Questions:
 
     def watermarks(self) -> dict[tuple[str, str], Watermark]:
         """How far loads have consumed each input, by model and input."""
-        return self._read(watermarks.standing, otherwise={})
+        return watermarks.standing(self._read(watermarks.newest, otherwise=()))
 
     def watermark_moves(self, model: str) -> list[Watermark]:
         """Where a model's watermarks have been, oldest first."""
@@ -187,7 +187,7 @@ class Questions:
 
     def movements(self) -> Mapping[tuple[str, str], int]:
         """The newest movement of each watermark, by model and input: those of one that is unset count, too."""
-        return self._read(watermarks.movements, otherwise={})
+        return watermarks.movements(self._read(watermarks.newest, otherwise=()))
 
     def adoption(self, model: str) -> Adoption | None:
         """The newest adoption of a table by this model."""
