@@ -137,11 +137,13 @@ class Questions:
 
     def empty_slices(self, model: str) -> tuple[str, ...]:
         """Slices of a model whose newest publish that stands has no rows."""
-        return self._read(partial(reading.empty_slices, model=model), otherwise=())
+        bare = self._read(partial(reading.bare_slices, model=model), otherwise=())
+        return tuple(row.slice for row in bare if row.checksum is not None)
 
     def unmeasured_slices(self, model: str) -> tuple[str, ...]:
         """Slices of a model whose newest publish that stands is known from the tables alone."""
-        return self._read(partial(reading.unmeasured_slices, model=model), otherwise=())
+        bare = self._read(partial(reading.bare_slices, model=model), otherwise=())
+        return tuple(row.slice for row in bare if row.checksum is None)
 
     def last_published(self, models: Sequence[str]) -> dict[str, Run]:
         """Per model, the run of its newest publish that stands."""

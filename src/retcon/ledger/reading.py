@@ -213,27 +213,18 @@ def published_slices(
     }
 
 
-def empty_slices(connection: Connection, model: str) -> tuple[str, ...]:
-    """Slices whose newest publish that stands has no rows."""
-    return tuple(connection.scalars(_empty_slices(), _words(model)))
+def bare_slices(connection: Connection, model: str) -> Sequence[Row[Any]]:
+    """Slices whose newest publish that stands has no rows, or is known from the tables alone: then it wasn't
+    measured, and has no checksum.
+    """
+    return connection.execute(_bare_slices(), _words(model)).all()
 
 
 @cache
-def _empty_slices() -> Select[Any]:
+def _bare_slices() -> Select[Any]:
     newest = _newest_slices().subquery()
-    without_rows = select(newest.c.slice).where(newest.c.rows == 0, newest.c.checksum.is_not(None))
-    return without_rows.order_by(newest.c.slice)
-
-
-def unmeasured_slices(connection: Connection, model: str) -> tuple[str, ...]:
-    """Slices whose newest publish that stands is known from the tables alone."""
-    return tuple(connection.scalars(_unmeasured_slices(), _words(model)))
-
-
-@cache
-def _unmeasured_slices() -> Select[Any]:
-    newest = _newest_slices().subquery()
-    return select(newest.c.slice).where(newest.c.checksum.is_(None)).order_by(newest.c.slice)
+    is_bare = or_(newest.c.rows == 0, newest.c.checksum.is_(None))
+    return select(newest.c.slice, newest.c.checksum).where(is_bare).order_by(newest.c.slice)
 
 
 @cache
@@ -327,7 +318,8 @@ def _standing_runs() -> Select[Any]:
 def standing_code(connection: Connection, model: str) -> dict[str, str]:
     """Per slice of a model, the fingerprints of code and settings by which its newest publish that stands made it."""
     made = standing_runs(connection, model)
-    codes = {row.id: codes_in(row.plan).get(model, "") for row in connection.execute(_standing_plans(), _words(model))}
+    plans = connection.execute(_standing_plans(), _words(model))
+    codes = {row.id: codes_in(row.plan).get(model, "") for row in plans}
     return {slice: codes[run_id] for slice, run_id in made.items()}
 
 
