@@ -7,9 +7,9 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from functools import cached_property, partial
 from threading import local
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from sqlalchemy import Connection, Engine
+from sqlalchemy import Connection, Engine, Row
 
 from retcon.core.runs import Tally
 from retcon.ledger import exceptions, reading, watermarks
@@ -137,13 +137,14 @@ class Questions:
 
     def empty_slices(self, model: str) -> tuple[str, ...]:
         """Slices of a model whose newest publish that stands has no rows."""
-        bare = self._read(partial(reading.bare_slices, model=model), otherwise=())
-        return tuple(row.slice for row in bare if row.checksum is not None)
+        return tuple(row.slice for row in self._bare_slices(model) if row.checksum is not None)
 
     def unmeasured_slices(self, model: str) -> tuple[str, ...]:
         """Slices of a model whose newest publish that stands is known from the tables alone."""
-        bare = self._read(partial(reading.bare_slices, model=model), otherwise=())
-        return tuple(row.slice for row in bare if row.checksum is None)
+        return tuple(row.slice for row in self._bare_slices(model) if row.checksum is None)
+
+    def _bare_slices(self, model: str) -> Sequence[Row[Any]]:
+        return self._read(partial(reading.bare_slices, model=model), otherwise=())
 
     def last_published(self, models: Sequence[str]) -> dict[str, Run]:
         """Per model, the run of its newest publish that stands."""
