@@ -19,8 +19,9 @@ from pydantic import BaseModel
 from retcon.cli import main
 from retcon.core import gates
 from retcon.core.estimates import Estimate, Price, Span
+from retcon.core.events import Event
 from retcon.core.plans import to_document
-from retcon.core.runs import Event, RunState
+from retcon.core.runs import RunState
 from retcon.ledger.migrate import migrate
 from retcon.ledger.schema import METADATA, VERSION_TABLE
 from retcon.ledger.store import SqlLedger

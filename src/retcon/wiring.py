@@ -24,11 +24,12 @@ if TYPE_CHECKING:
 
     from retcon.core.estimates import Estimate
     from retcon.core.gates import Metric
-    from retcon.core.jobs import Job, Read
+    from retcon.core.jobs import Job
     from retcon.core.measures import SliceMeasure
     from retcon.core.models import Model
     from retcon.core.plans import Plan
     from retcon.core.projects import Project, Source
+    from retcon.core.reads import Read
     from retcon.core.runs import Run
     from retcon.core.slices import Slice, SliceSet
     from retcon.core.updates import SliceRows, Wanted
@@ -49,11 +50,13 @@ if TYPE_CHECKING:
     from retcon.flow.ports import Clock, GroupCommits, Warehouse, Watch
     from retcon.flow.postmortem import Coroner
     from retcon.flow.schedule import Schedules
+    from retcon.flow.statuses import Statuses
     from retcon.flow.tell import Teller
     from retcon.flow.watermarks import Watermarks
     from retcon.lakehouse.foreign import SourceTables
     from retcon.lakehouse.metadata import IcebergMetadata
     from retcon.lakehouse.samples import Samples
+    from retcon.ledger.questions import Questions
     from retcon.ledger.store import SqlLedger
     from retcon.project.key_files import Gathered
     from retcon.project.model_files import SqlReader
@@ -166,6 +169,18 @@ class Workspace:
         uri = settings.ledger_uri or settings.catalog.uri
         return SqlLedger(uri, settings.catalog.name, migrate=_migrate, hooks=hooks)
 
+    @property
+    def questions(self) -> Questions:
+        """The ledger, for those who only read it: what writes isn't loaded for them."""
+        return self.ledger if "ledger" in self.__dict__ else self._questions
+
+    @cached_property
+    def _questions(self) -> Questions:
+        from retcon.ledger.questions import Questions
+
+        settings = self.outline.settings
+        return Questions(settings.ledger_uri or settings.catalog.uri, settings.catalog.name)
+
     @cached_property
     def tables(self) -> SourceTables:
         from retcon.lakehouse.foreign import SourceTables
@@ -180,7 +195,9 @@ class Workspace:
             return IcebergMetadata(catalog)
 
         # The ledger's database is the catalog's own, which knows where metadata files are.
-        tables = pyiceberg() if catalog.is_rest else MetadataFiles(self.ledger.pointer, pyiceberg)
+        tables = (
+            pyiceberg() if catalog.is_rest else MetadataFiles(lambda table: self.questions.pointer(table), pyiceberg)
+        )
         return SourceTables(cast("IcebergMetadata", tables), settings.foreign, self._look_at_rows)
 
     def _look_at_rows(self, source: Source, version: int | None, wanted: Wanted) -> tuple[SliceRows, ...]:
@@ -272,7 +289,7 @@ class Workspace:
     def freshener(self) -> Freshener:
         from retcon.flow.freshness import Freshener
 
-        return Freshener(self.project, self.tables, self.ledger)
+        return Freshener(self.project, self.tables, self.questions)
 
     @property
     def detective(self) -> Detective:
@@ -370,9 +387,9 @@ class Workspace:
         """What a run needs to be computed once more: code, params, time zone and Spark's SQL settings as its record has
         them.
         """
+        from retcon.core.events import ApplyBegan, RunOpened
         from retcon.core.graphs import Graph
         from retcon.core.projects import as_recorded
-        from retcon.core.runs import ApplyBegan, RunOpened
         from retcon.project.key_files import require_keys
         from retcon.project.python.importing import ProjectCode
         from retcon.project.recorded import Recorded, recorded_models
@@ -417,6 +434,12 @@ class Workspace:
         from retcon.flow.tell import Teller
 
         return Teller(self.outline, self.ledger)
+
+    @property
+    def statuses(self) -> Statuses:
+        from retcon.flow.statuses import Statuses
+
+        return Statuses(self.outline, self.questions)
 
     def doctor(self, say: Callable[[str], None]) -> Doctor:
         """Whoever compares the ledger with the tables."""
@@ -540,7 +563,7 @@ class Workspace:
 
     def close(self) -> None:
         """Let go of the databases; Spark goes on, others may use it."""
-        for name in ("ledger", "tables"):
+        for name in ("ledger", "_questions", "tables"):
             part = self.__dict__.pop(name, None)
             if part is not None:
                 part.close()

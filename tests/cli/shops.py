@@ -15,12 +15,9 @@ from pyiceberg.schema import Schema
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import DateType, DecimalType, LongType, NestedField, StringType
 
-from retcon.core.gates import Finding, Verdict
-from retcon.core.plans import Plan, PlannedModel, to_document
-from retcon.core.runs import (
+from retcon.core.events import (
     Certified,
     CheckedAfter,
-    Consumed,
     Event,
     Judged,
     ProvenSlice,
@@ -28,15 +25,15 @@ from retcon.core.runs import (
     PublishBegan,
     Published,
     RolledBack,
-    Run,
     RunOpened,
-    RunTable,
-    ScanEvidence,
     StagedSlice,
     StagingDone,
     TablesOpened,
     WaveStaged,
 )
+from retcon.core.gates import Finding, Verdict
+from retcon.core.plans import Plan, PlannedModel, to_document
+from retcon.core.runs import Consumed, Run, RunTable, ScanEvidence
 from retcon.core.slices import Slice
 from retcon.wiring import Workspace
 from tests.ledger.examples import certificate

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from retcon.core.runs import Certified, CheckedAfter
+from retcon.core.events import Certified, CheckedAfter
 from retcon.wiring import Workspace
 from tests.cli.conftest import Records, Retcon
 from tests.cli.shops import ORDERS, REVENUE

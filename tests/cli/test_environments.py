@@ -216,7 +216,7 @@ def test_check_lists_the_environments(retcon: Retcon, staging: Path) -> None:
 def test_a_first_publish_of_production_is_not_expected_of_an_environment(staging: Path, recorded: Records) -> None:
     recorded().stage().prove().publish()
     workspace = Workspace(staging, environment="staging")
-    assert all(status.published is None for status in workspace.teller.status())
+    assert all(status.published is None for status in workspace.statuses.status())
 
 
 # ── diff between environments ─────────────────────────────────────────────────────────────────────────────────────

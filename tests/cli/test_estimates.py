@@ -13,7 +13,8 @@ import yaml
 from retcon.cli.apply import _require_budget
 from retcon.cli.views.timings import span_text
 from retcon.core.estimates import Estimate
-from retcon.core.runs import ApplyBegan, RunState
+from retcon.core.events import ApplyBegan
+from retcon.core.runs import RunState
 from retcon.errors import Refused
 from retcon.wiring import Workspace
 from tests.cli.conftest import Plans, Records, Retcon

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
+from sqlalchemy import Connection, Engine, event
 
 from retcon import __version__
 from retcon.cli.main import COMMANDS, command_of, run
@@ -53,6 +56,53 @@ def test_a_command_loads_no_other_one(shop: Path) -> None:
     found = loaded("status", cwd=shop)
     assert {name for name in COMMANDS if f"retcon.cli.{name}" in found} == {"status"}
     assert not found & {"retcon.flow.plan", "retcon.flow.apply", "retcon.flow.stage"}
+
+
+def test_status_loads_no_more_of_retcon_than_it_uses(shop: Path, recorded: Records) -> None:
+    recorded().stage()
+    loaded("check", cwd=shop)  # SQL is read, and isn't again
+    found = loaded("status", "status --json", "history", cwd=shop)
+    flow = {"contents", "find", "freshness", "inputs", "look", "ports", "records", "standing", "statuses", "worlds"}
+    ledger = {"columns", "engines", "exceptions", "faults", "looks", "pointers", "questions", "reading", "schema",
+              "watermarks"}  # fmt: skip
+    assert _parts(found, "flow") == flow, "nothing that runs, or tells everything about a run"
+    assert _parts(found, "ledger") == ledger, "nothing that writes"
+    unused = {"certificates", "drifts", "events", "hand_checks", "intents", "jobs", "leases", "overlaps", "pointers",
+              "row_diffs", "schedules", "sweeping", "timings", "troubles", "undoing"}  # fmt: skip
+    assert not _parts(found, "core") & unused
+    assert not _parts(found, "cli") & {"json_output", "certificate_results", "timing_results", "views.projects"}
+
+
+def _parts(found: set[str], layer: str) -> set[str]:
+    start = f"retcon.{layer}."
+    return {name.removeprefix(start) for name in found if name.startswith(start)}
+
+
+@pytest.mark.parametrize("command", ["status", "history", "show mart.fct_daily_revenue"])
+def test_what_only_reads_asks_the_ledger_nothing_twice_in_one_transaction(
+    shop: Path, recorded: Records, retcon: Retcon, command: str
+) -> None:
+    recorded().stage()
+    asked: list[tuple[str, str]] = []
+    begun: list[Connection] = []
+
+    def hear(_connection: object, _cursor: object, statement: str, values: object, *_others: object) -> None:
+        if "retcon_" in statement:
+            asked.append((statement, repr(values)))
+
+    def begin(connection: Connection) -> None:
+        begun.append(connection)
+
+    event.listen(Engine, "before_cursor_execute", hear)
+    event.listen(Engine, "begin", begin)
+    try:
+        assert retcon(*command.split()).code == 0
+    finally:
+        event.remove(Engine, "before_cursor_execute", hear)
+        event.remove(Engine, "begin", begin)
+    assert asked
+    assert not [each for each, times in Counter(asked).items() if times > 1]
+    assert len(begun) == 1
 
 
 def test_the_help_lists_every_command_whatever_follows(retcon: Retcon) -> None:
@@ -141,6 +191,17 @@ def test_the_project_is_found_from_a_folder_inside_it_or_named(
     assert retcon("check").code == 0
     monkeypatch.chdir(tmp_path)
     assert retcon("check", "--project", "bare").code == 0
+
+
+def test_a_call_leaves_pythons_garbage_collector_as_it_was(
+    retcon: Retcon, bare: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usual, during = gc.get_threshold(), []
+    monkeypatch.setattr(Workspace, "statuses", property(lambda _: during.append(gc.get_threshold())))
+    retcon("status")
+    assert gc.isenabled()
+    assert usual[0] < during[0][0] < 1_000_000, "seldom, and still"
+    assert (gc.get_threshold(), gc.get_freeze_count()) == (usual, 0)
 
 
 def test_calls_in_one_process_leave_nothing_to_the_next(retcon: Retcon, bare: Path) -> None:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from retcon.core.events import Judged, ProvingBegan
 from retcon.core.profiles import (
     Bins,
     ColumnProfile,
@@ -13,7 +14,6 @@ from retcon.core.profiles import (
     Side,
     entry_document,
 )
-from retcon.core.runs import Judged, ProvingBegan
 from retcon.wiring import Workspace
 from tests.cli.conftest import Records, Retcon
 from tests.cli.shops import ORDERS, REVENUE

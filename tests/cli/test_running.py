@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from retcon.core.runs import RunState, WaveFailed
+from retcon.core.events import WaveFailed
+from retcon.core.runs import RunState
 from retcon.wiring import Workspace
 from tests.cli.conftest import Plans, Records, Retcon
 from tests.cli.shops import FIRST, LAST, ORDERS, REVENUE

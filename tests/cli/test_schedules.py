@@ -19,9 +19,10 @@ from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import DateType, NestedField
 
 from retcon.cli.schedule import _called
+from retcon.core.events import RolledBack
 from retcon.core.exceptions import LateChange
 from retcon.core.plans import Load
-from retcon.core.runs import RolledBack, RunState
+from retcon.core.runs import RunState
 from retcon.core.schedules import Kind
 from retcon.core.watermarks import Advance, Mark
 from retcon.errors import Fault

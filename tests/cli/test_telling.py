@@ -10,17 +10,9 @@ from pathlib import Path
 
 from pyiceberg.types import LongType
 
+from retcon.core.events import ApplyBegan, Cancelled, GateOverridden, Judged, ProvingBegan, Rebased, WaveFailed
 from retcon.core.gates import Finding, Verdict
-from retcon.core.runs import (
-    ApplyBegan,
-    Cancelled,
-    GateOverridden,
-    Judged,
-    ProvingBegan,
-    Rebased,
-    RunState,
-    WaveFailed,
-)
+from retcon.core.runs import RunState
 from tests.cli.conftest import Records, Retcon
 from tests.cli.shops import NOON, ORDERS, REVENUE
 from tests.lakehouse.lakes import Lake

@@ -10,8 +10,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from retcon.core.chains import GENESIS, RecordedEvent, event_body, first_broken_link, link_hash
+from retcon.core.events import Event, Judged, StagedSlice
 from retcon.core.gates import Finding, Verdict
-from retcon.core.runs import Event, Judged, RecordedVerdict, RunState, SliceState, StagedSlice, may_become, require_step
+from retcon.core.runs import RecordedVerdict, RunState, SliceState, may_become, require_step
 from retcon.errors import Refused
 
 S = RunState

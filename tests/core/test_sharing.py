@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retcon.core.jobs import Read
 from retcon.core.plans import Origin, PlannedModel, Version
 from retcon.core.projects import Source
+from retcon.core.reads import Read
 from retcon.core.sharing import kept_inputs, with_kept
 from retcon.core.slices import SliceSet
 from tests.core.test_plans import planned_inputs, planned_models

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from retcon.core.events import Published, RolledBack
 from retcon.core.intents import Intent
 from retcon.core.leases import Driver, Lease
-from retcon.core.runs import Published, RolledBack, Run, RunState, RunTable
+from retcon.core.runs import Run, RunState, RunTable
 from retcon.core.slices import Buckets, Grain, SliceSet
 from retcon.core.troubles import (
     LostFile,

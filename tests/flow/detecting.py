@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from retcon.core.events import Published
 from retcon.core.plans import Load, Plan
-from retcon.core.runs import Consumed, Published
+from retcon.core.reads import read_of
+from retcon.core.runs import Consumed
 from retcon.core.slices import Slice, SliceSet
 from retcon.core.watermarks import Advance, Mark
-from retcon.flow.consume import content_of_read
-from retcon.flow.context import read_of
+from retcon.flow.contents import content_of_read
 from retcon.flow.records import Records
 from tests.flow.workshops import NOW, Workshop
 from tests.ledger.examples import Driver

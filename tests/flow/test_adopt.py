@@ -60,7 +60,7 @@ def test_an_adoption_is_recorded_with_who_when_and_why_and_its_slices_are_unknow
     assert recorded is not None
     assert (recorded.who, recorded.at, recorded.reason) == ("ada", workshop.now, "the nightly job's")
     assert recorded.snapshot_id == workshop.lake.current("mart.a")
-    [status] = workshop.workspace.teller.status(("mart.a",))
+    [status] = workshop.workspace.statuses.status(("mart.a",))
     assert (status.unknown, status.published) == (days("2026-01-01..2026-01-05"), None)
 
 

@@ -10,10 +10,12 @@ from typing import Any
 import pytest
 
 from retcon.core.certificates import TableCertificate
+from retcon.core.events import CheckedAfter, GateOverridden, ProvingBegan, PublishBegan, StagingDone
 from retcon.core.gates import Unique
-from retcon.core.jobs import MeasureRequest, Read
+from retcon.core.jobs import MeasureRequest
 from retcon.core.measures import SliceMeasure, TableMeasures
-from retcon.core.runs import CheckedAfter, GateOverridden, ProvingBegan, PublishBegan, Run, StagingDone
+from retcon.core.reads import Read
+from retcon.core.runs import Run
 from retcon.core.slices import Slice
 from retcon.core.table_gates import Counted, ForeignKey
 from retcon.flow.check_production import check_production

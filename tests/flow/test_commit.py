@@ -14,9 +14,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from retcon.core.events import Published, RolledBack
 from retcon.core.intents import MainLine, Standing, standing_of
 from retcon.core.pointers import PointerSwap, TableCommit
-from retcon.core.runs import Published, RolledBack, Run, RunState
+from retcon.core.runs import Run, RunState
 from retcon.errors import Conflict, Fault, Refused
 from retcon.flow.apply import apply
 from retcon.flow.cancel import cancel

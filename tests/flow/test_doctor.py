@@ -13,10 +13,11 @@ from pyiceberg.table import Table
 from pyiceberg.types import LongType
 
 from retcon.core.chains import first_broken_link
+from retcon.core.events import Paused, PublishBegan, Published, StagingDone, TablesOpened
 from retcon.core.intents import Intent
 from retcon.core.leases import Driver
 from retcon.core.plans import Plan, branch_of, tag_before
-from retcon.core.runs import Paused, PublishBegan, Published, Run, RunState, StagingDone, TablesOpened
+from retcon.core.runs import Run, RunState
 from retcon.core.troubles import Trouble, TroubleKind
 from retcon.errors import Refused
 from retcon.flow.apply import open_run
@@ -233,7 +234,7 @@ def test_a_ledger_restored_from_before_a_publish_refuses_until_it_is_repaired(wo
     assert rebuilt.tables["mart.a"].published_snapshot == snapshot
     last = workshop.ledger.events(run.id)[-1]
     assert (last.kind, last.who, last.body["source"]) == ("Rebuilt", "ada", "the ledger")
-    (status,) = workshop.workspace.teller.status(("mart.a",))
+    (status,) = workshop.workspace.statuses.status(("mart.a",))
     assert (status.unknown.text, status.slices.text) == (SLICES, "")
     assert open_run(other, workshop.workspace.project, workshop.ledger, workshop.workspace.tables,
                     workshop.workspace.clock, "ada").state is RunState.PLANNED  # fmt: skip
@@ -263,7 +264,7 @@ def test_what_a_lost_publish_left_alone_is_no_part_of_it(workshop: Workshop, has
         "mart.a": (snapshot, ("2026-01-03", "2026-01-05")),
         "mart.b": (None, ("2026-01-03", "2026-01-04", "2026-01-05")),
     }
-    statuses = workshop.workspace.teller.status(("mart.a", "mart.b"))
+    statuses = workshop.workspace.statuses.status(("mart.a", "mart.b"))
     assert [status.unknown.text for status in statuses] == ["2026-01-04", ""]
     undone = roll_back(rebuilt, "wrong after all", context_of(workshop, Swaps(workshop)))
     assert [way.table for way in undone.ways] == ["mart.a"]

@@ -10,8 +10,9 @@ from typing import Any, cast
 
 import pytest
 
+from retcon.core.events import Paused
 from retcon.core.leases import Driver
-from retcon.core.runs import Paused, Run, RunState
+from retcon.core.runs import Run, RunState
 from retcon.errors import Conflict
 from retcon.flow.apply import open_run
 from retcon.flow.cancel import cancel_if_left

@@ -10,9 +10,10 @@ import pytest
 
 from retcon.core.budgets import Budget
 from retcon.core.estimates import Price
+from retcon.core.events import ApplyBegan, Paused, WaveStaged
 from retcon.core.jobs import Job, Tried
 from retcon.core.plans import Plan, from_document, to_document
-from retcon.core.runs import ApplyBegan, Paused, Run, RunState, WaveStaged
+from retcon.core.runs import Run, RunState
 from retcon.core.tasks import Tasks
 from retcon.core.timings import Step, Timing, Turn
 from retcon.errors import Interrupted, Refused

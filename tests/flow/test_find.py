@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from pyiceberg.typedef import Record
 
+from retcon.core.events import Published
 from retcon.core.exceptions import Decision
 from retcon.core.loads import NEVER_BUILT, Found, refusal_of
 from retcon.core.plans import Plan
-from retcon.core.runs import Published
 from retcon.core.slices import Slice
 from retcon.core.watermarks import Advance
 from retcon.errors import Refused

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from retcon.core.events import Certified, CheckedAfter
 from retcon.core.plans import Load, Plan
-from retcon.core.runs import Certified, CheckedAfter
 from retcon.flow.follow_up import failure_of, is_followed_up
 from tests.flow.workshops import Workshop
 from tests.ledger.examples import Driver, certificate, published_run, verdict

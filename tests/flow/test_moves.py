@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from retcon.core.jobs import Job, Read
+from retcon.core.jobs import Job
 from retcon.core.plans import from_document, to_document
+from retcon.core.reads import Read
 from retcon.core.slices import SliceSet
 from retcon.errors import Refused
 from tests.flow.workshops import Workshop, scope, share

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from retcon.core.chains import first_broken_link
+from retcon.core.events import Cancelled
 from retcon.core.plans import Plan
-from retcon.core.runs import Cancelled, Run, RunState
+from retcon.core.runs import Run, RunState
 from retcon.errors import Refused
 from retcon.flow.apply import open_run
 from tests.flow.workshops import Workshop

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
+from retcon.core.events import Cancelled
 from retcon.core.leases import Driver
 from retcon.core.plans import Plan
-from retcon.core.runs import Cancelled, Run, RunState
+from retcon.core.runs import Run, RunState
 from retcon.errors import Conflict
 from retcon.flow.apply import open_run
 from tests.flow.workshops import Workshop

@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
+from retcon.core.events import Cancelled, Paused, PublishBegan
 from retcon.core.jobs import Job, WaveTarget
 from retcon.core.leases import Driver, StopRequest
 from retcon.core.plans import Plan
-from retcon.core.runs import Cancelled, Paused, PublishBegan, Run, RunState
+from retcon.core.runs import Run, RunState
 from retcon.errors import Conflict, Fault, Interrupted, Refused
 from retcon.flow.apply import Until, apply, open_run
 from retcon.flow.brakes import Brake, Stopped

@@ -12,10 +12,11 @@ from uuid import uuid4
 
 import pytest
 
+from retcon.core.events import ProvingBegan, StagingDone, TablesOpened
 from retcon.core.jobs import PublishRequest, UndoRequest
 from retcon.core.plans import Plan
 from retcon.core.pointers import Pointer, PointerSwap
-from retcon.core.runs import ProvingBegan, Replaced, Run, RunState, RunTable, StagingDone, TablesOpened
+from retcon.core.runs import Replaced, Run, RunState, RunTable
 from retcon.errors import BadArguments, Conflict, Refused
 from retcon.flow.cancel import cancel
 from retcon.flow.context import Context

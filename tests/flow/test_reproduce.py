@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from retcon.core.runs import ProvingBegan, PublishBegan, SlicesKept, StagingDone
+from retcon.core.events import ProvingBegan, PublishBegan, SlicesKept, StagingDone
 from retcon.errors import BadArguments
 from retcon.flow.reproduce import Wanted, wanted_slices
 from tests.flow.workshops import Workshop

@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 
 from retcon.core import undoing
-from retcon.core.jobs import PublishRequest, Read, WaveTarget
+from retcon.core.events import RolledBack
+from retcon.core.jobs import PublishRequest, WaveTarget
 from retcon.core.leases import Driver
 from retcon.core.plans import tag_before, undo_branch_of
-from retcon.core.runs import RolledBack, Run, RunState
+from retcon.core.reads import Read
+from retcon.core.runs import Run, RunState
 from retcon.core.slices import Slice, SliceSet
 from retcon.core.undoing import Way
 from retcon.errors import Conflict, Fault, Interrupted, Refused

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
+from retcon.core.events import RolledBack
 from retcon.core.intents import Intent
 from retcon.core.plans import branch_of, tag_before, undo_branch_of
-from retcon.core.runs import RolledBack, Run
+from retcon.core.runs import Run
 from retcon.errors import Conflict
 from retcon.flow.publish import publish
 from retcon.flow.sweep import Swept, sweep

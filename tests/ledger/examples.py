@@ -8,17 +8,11 @@ from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 from retcon.core.certificates import TableCertificate
-from retcon.core.gates import Finding, Verdict
-from retcon.core.intervals import Interval
-from retcon.core.limits import Limits
-from retcon.core.plans import Origin, Plan, PlannedInput, PlannedModel, Request, Role, to_document
-from retcon.core.pointers import PointerSwap
-from retcon.core.runs import (
+from retcon.core.events import (
     ApplyBegan,
     Cancelled,
     Certified,
     CheckedAfter,
-    Consumed,
     Event,
     GateOverridden,
     InputsJudged,
@@ -29,19 +23,14 @@ from retcon.core.runs import (
     PublishBegan,
     Published,
     PublishRefused,
-    Rebase,
     Rebased,
     Rebuilt,
     Reproduced,
     Resumed,
     RollbackBegan,
     RolledBack,
-    Run,
     RunOpened,
-    RunState,
-    RunTable,
     SampleChecked,
-    ScanEvidence,
     SlicesKept,
     StagedSlice,
     StagingDone,
@@ -49,6 +38,12 @@ from retcon.core.runs import (
     WaveFailed,
     WaveStaged,
 )
+from retcon.core.gates import Finding, Verdict
+from retcon.core.intervals import Interval
+from retcon.core.limits import Limits
+from retcon.core.plans import Origin, Plan, PlannedInput, PlannedModel, Request, Role, to_document
+from retcon.core.pointers import PointerSwap
+from retcon.core.runs import Consumed, Rebase, Run, RunState, RunTable, ScanEvidence
 from retcon.core.slices import Grain, SliceSet
 from retcon.ledger.store import SqlLedger
 

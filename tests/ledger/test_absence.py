@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from retcon.core.runs import Paused, Tally
+from retcon.core.events import Paused
+from retcon.core.runs import Tally
 from retcon.errors import Refused
+from retcon.ledger.questions import Questions
 from retcon.ledger.store import SqlLedger
 from tests.ledger.conftest import CATALOG, Database
 from tests.ledger.examples import ANN, FCT, NOON, a_plan, opened
@@ -70,14 +72,18 @@ def test_a_prepared_ledger_exists_and_answers_every_question_with_nothing(ledger
     assert ledger.exists()
     for ask, nothing in list(QUESTIONS.values())[1:]:
         assert ask(ledger) == nothing
+    with ledger.look():
+        for ask, nothing in list(QUESTIONS.values())[1:]:
+            assert ask(ledger) == ask(ledger) == nothing
 
 
 def test_questions_cover_every_way_of_reading() -> None:
-    writing = {"prepare", "bring_up_to_date", "adopt", "open_run", "record", "publish", "roll_back", "close",
+    writing = {"prepare", "bring_up_to_date", "adopt", "open_run", "record", "publish", "roll_back", "close", "look",
                "take_lease", "renew_lease", "ask_to_stop", "intend", "withdraw", "rebuild",
                "move_watermarks", "decide", "claim_schedules", "renew_claim", "end_claim",
                "record_delivery"}  # fmt: skip
-    assert {name for name in vars(SqlLedger) if not name.startswith("_")} - writing == set(QUESTIONS)
+    known = {name for name in (*vars(Questions), *vars(SqlLedger)) if not name.startswith("_")}
+    assert known - writing == set(QUESTIONS)
 
 
 def test_a_catalog_that_has_no_ledger_yet_is_left_as_it_is(empty_ledger: SqlLedger, uri: str, tmp_path: Path) -> None:
@@ -112,6 +118,7 @@ def test_nothing_is_written_into_a_ledger_that_was_not_prepared(
 def test_reading_loads_neither_alembic_nor_spark(tmp_path: Path) -> None:
     program = f"""
 import sys
+from retcon.ledger.questions import Questions
 from retcon.ledger.store import SqlLedger
 def migrate(engine): raise AssertionError
 ledger = SqlLedger("sqlite:///{tmp_path}/lake.db", "{CATALOG}", migrate=migrate)

@@ -7,8 +7,8 @@ from datetime import timedelta
 
 import pytest
 
+from retcon.core.events import RolledBack
 from retcon.core.plans import Load
-from retcon.core.runs import RolledBack
 from retcon.core.watermarks import Advance, Mark
 from retcon.ledger.migrate import migrate
 from retcon.ledger.store import SqlLedger

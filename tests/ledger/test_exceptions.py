@@ -7,9 +7,9 @@ from datetime import timedelta
 
 import pytest
 
+from retcon.core.events import Cancelled
 from retcon.core.exceptions import Decision, LateChange
 from retcon.core.plans import Load
-from retcon.core.runs import Cancelled
 from retcon.errors import Conflict
 from retcon.ledger.store import SqlLedger
 from tests.ledger.examples import FCT, NOON, Driver, a_plan, published, published_run, rebuilt

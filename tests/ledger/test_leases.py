@@ -6,8 +6,9 @@ import time
 
 import pytest
 
+from retcon.core.events import RollbackBegan, RolledBack, StagingDone
 from retcon.core.leases import Driver, StopRequest
-from retcon.core.runs import RollbackBegan, RolledBack, RunState, StagingDone
+from retcon.core.runs import RunState
 from retcon.errors import Conflict, Refused
 from retcon.ledger.store import SqlLedger
 from tests.ledger.conftest import Database

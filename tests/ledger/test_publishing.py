@@ -13,8 +13,9 @@ from sqlalchemy import Connection, Engine, event
 from sqlalchemy.exc import OperationalError
 
 from retcon.core.chains import first_broken_link
+from retcon.core.events import Paused, Published, Resumed, RolledBack
 from retcon.core.pointers import Pointer, PointerSwap
-from retcon.core.runs import Consumed, Paused, Published, Resumed, RolledBack, Run, RunState
+from retcon.core.runs import Consumed, Run, RunState
 from retcon.errors import Conflict, Fault, Refused
 from retcon.ledger.store import SqlLedger
 from tests.ledger.conftest import Database

@@ -11,9 +11,7 @@ from typing import get_args
 import pytest
 
 from retcon.core.chains import event_body, first_broken_link
-from retcon.core.plans import canonical, to_document
-from retcon.core.profiles import Bins, ColumnProfile, ProfileEntry, Side, entry_document
-from retcon.core.runs import (
+from retcon.core.events import (
     ApplyBegan,
     Cancelled,
     Certified,
@@ -26,7 +24,6 @@ from retcon.core.runs import (
     PublishBegan,
     Published,
     PublishRefused,
-    Rebase,
     Rebased,
     Rebuilt,
     Reproduced,
@@ -34,15 +31,13 @@ from retcon.core.runs import (
     RollbackBegan,
     RolledBack,
     RunOpened,
-    RunState,
-    RunTable,
     SampleChecked,
-    ScanEvidence,
-    SliceState,
     StagingDone,
     WaveFailed,
-    WaveState,
 )
+from retcon.core.plans import canonical, to_document
+from retcon.core.profiles import Bins, ColumnProfile, ProfileEntry, Side, entry_document
+from retcon.core.runs import Rebase, RunState, RunTable, ScanEvidence, SliceState, WaveState
 from retcon.errors import Refused
 from retcon.ledger.store import SqlLedger
 from tests.ledger.conftest import Database

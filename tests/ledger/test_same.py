@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from retcon.core.runs import SlicesKept, SliceState, TablesOpened, WaveState
+from retcon.core.events import SlicesKept, TablesOpened
+from retcon.core.runs import SliceState, WaveState
 from retcon.ledger.store import SqlLedger
 from tests.ledger.examples import FCT, Driver, a_plan, all_staged, published, published_run, tables_opened
 

@@ -9,8 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from retcon.core.chains import first_broken_link
-from retcon.core.plans import Plan
-from retcon.core.runs import (
+from retcon.core.events import (
     Cancelled,
     Event,
     GateOverridden,
@@ -24,7 +23,6 @@ from retcon.core.runs import (
     Resumed,
     RollbackBegan,
     RolledBack,
-    RunState,
     SampleChecked,
     SlicesKept,
     StagingDone,
@@ -32,6 +30,8 @@ from retcon.core.runs import (
     WaveFailed,
     WaveStaged,
 )
+from retcon.core.plans import Plan
+from retcon.core.runs import RunState
 from retcon.errors import Refused
 from retcon.ledger.store import SqlLedger
 from tests.ledger.examples import ANN, FCT, NOON, Driver, a_plan, an_event, judged, verdict

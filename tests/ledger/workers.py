@@ -13,9 +13,10 @@ from pyiceberg.exceptions import CommitFailedException
 from pyiceberg.serializers import ToOutputFile
 from pyiceberg.table.update import SetPropertiesUpdate, update_table_metadata
 
+from retcon.core.events import Event, ProvingBegan, PublishBegan, StagingDone
 from retcon.core.plans import Plan
 from retcon.core.pointers import PointerSwap
-from retcon.core.runs import Event, ProvingBegan, PublishBegan, Run, RunState, StagingDone
+from retcon.core.runs import Run, RunState
 from retcon.errors import Conflict, Refused
 from retcon.ledger.migrate import migrate
 from retcon.ledger.store import SqlLedger

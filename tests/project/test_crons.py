@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from retcon.project.crons import cron_of, cron_text
+from retcon.project.cron_texts import cron_text
+from retcon.project.crons import cron_of
 from retcon.project.shapes import Objection
 
 ZONES = (

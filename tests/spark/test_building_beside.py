@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 from py4j.protocol import Py4JJavaError
 
+from retcon.core.events import TablesOpened
 from retcon.core.evolution import AddColumn, DropColumn, Repartition, RetypeColumn
-from retcon.core.runs import RunState, TablesOpened
+from retcon.core.runs import RunState
 from retcon.errors import Conflict, Refused
 from retcon.flow.apply import Until
 from tests.shops import Meddling, Shop

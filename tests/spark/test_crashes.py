@@ -14,11 +14,12 @@ from typing import Any
 
 import pytest
 
+from retcon.core.events import Reproduced
 from retcon.core.exceptions import Decision, LateChange
 from retcon.core.hand_checks import HandCheck
 from retcon.core.plans import Plan
 from retcon.core.row_diffs import RowKind, RowPair, nothing_differs
-from retcon.core.runs import Reproduced, RunState
+from retcon.core.runs import RunState
 from retcon.core.schedules import Standing
 from retcon.core.slices import Grain, SliceSet
 from retcon.core.watermarks import Advance, Mark

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from retcon.core.runs import WaveStaged
+from retcon.core.events import WaveStaged
 from retcon.core.timings import timing_of
 from retcon.wiring import utc_now
 from tests.shops import Shop

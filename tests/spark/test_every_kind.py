@@ -21,10 +21,11 @@ import pytest
 from hypothesis import HealthCheck, Phase, event, given, settings
 from hypothesis import strategies as st
 
+from retcon.core.events import WaveStaged
 from retcon.core.intervals import edge_text
 from retcon.core.models import Order
 from retcon.core.plans import Plan, PlannedModel
-from retcon.core.runs import Run, RunState, WaveStaged
+from retcon.core.runs import Run, RunState
 from retcon.core.slices import Grain, SliceSet
 from retcon.errors import ProjectInvalid, Refused
 from retcon.flow import stage

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from retcon.core.events import TablesOpened
 from retcon.core.evolution import AddColumn, CommentColumn, WidenColumn
-from retcon.core.runs import RunState, TablesOpened
+from retcon.core.runs import RunState
 from retcon.errors import Refused
 from retcon.flow.apply import Until
 from tests.shops import Meddling, Shop
@@ -148,7 +149,7 @@ def test_an_adopted_table_with_old_partitions_and_delete_files_is_restated_slice
         (date(2026, 1, 2), 12): 1,
         (date(2026, 1, 3), 7): 1,
     }
-    [status] = shop.workspace.teller.status(("mart.lines",))
+    [status] = shop.workspace.statuses.status(("mart.lines",))
     assert (status.slices.text, status.unknown.text) == ("2026-01-01..2026-01-02", "2026-01-03")
     shop.rollback(run)
     assert shop.sql("SELECT count(*), sum(n) FROM mart.lines") == [(4, 11)]

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from retcon.core.jobs import Read
+from retcon.core.reads import Read
 from retcon.core.runs import RunState
 from retcon.core.slices import Grain, SliceSet
 from retcon.errors import Fault, Refused

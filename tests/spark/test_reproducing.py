@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
+from retcon.core.events import Reproduced
 from retcon.core.measures import SliceMeasure
 from retcon.core.reproductions import Outcome, Reproduction
-from retcon.core.runs import Reproduced, Run
+from retcon.core.runs import Run
 from retcon.core.slices import SliceSet
 from retcon.errors import BadArguments, Refused
 from retcon.flow.reproduce import Wanted, plan_trials, reproduce, require_reproducible, wanted_slices

@@ -20,9 +20,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 from retcon.cli.main import run
 from retcon.core.hand_checks import InputRows, Links, TraceRequest
-from retcon.core.jobs import Read
 from retcon.core.models import Model, Slicing
 from retcon.core.queries import Batching, Query
+from retcon.core.reads import Read
 from retcon.core.row_diffs import RowCounts, RowDiff, RowDiffRequest, RowKind, RowPair, Sides
 from retcon.core.slices import Grain, SliceSet
 from retcon.flow.apply import Until

@@ -12,9 +12,10 @@ import pytest
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrameWriterV2
 
+from retcon.core.events import WaveStaged
 from retcon.core.queries import Query
 from retcon.core.retries import TRIES
-from retcon.core.runs import RunState, SliceState, WaveStaged
+from retcon.core.runs import RunState, SliceState
 from retcon.errors import Fault, GatesFailed, Interrupted, Refused
 from retcon.flow.apply import Until
 from tests.shops import Meddling, Shop

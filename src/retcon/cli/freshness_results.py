@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from retcon.cli.json_output import status_result
+from retcon.cli.status_results import status_result
 from retcon.core.freshness import Freshness
 from retcon.core.slices import SliceSet
-from retcon.flow.tell import ModelStatus
+from retcon.flow.statuses import ModelStatus
 
 Json = dict[str, Any]
 

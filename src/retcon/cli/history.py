@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from retcon.cli.arguments import Environment, Json, ProjectFolder
-from retcon.cli.json_output import history_result
+from retcon.cli.status_results import history_result
 from retcon.cli.terminals import terminal_of, zone_of
 from retcon.cli.views.runs_listed import history_view
 
@@ -30,5 +30,6 @@ def history(
     """
     terminal = terminal_of(context, as_json=as_json)
     workspace = terminal.workspace(project, env)
-    runs = workspace.teller.history(model, limit)
+    with workspace.questions.look():
+        runs = workspace.statuses.history(model, limit)
     terminal.report(lambda: history_result(runs), lambda: history_view(runs, zone_of(workspace)))

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from retcon.cli.certificate_results import followed_up_result
 from retcon.cli.figures import moment
+from retcon.cli.status_results import model_status_result, progress_result, run_fields
 from retcon.cli.timing_results import taken_result
 from retcon.cli.views.projects import CheckReport, next_commands
 from retcon.cli.views.sql import Rendering
@@ -28,17 +29,9 @@ from retcon.core.troubles import Trouble
 from retcon.flow.adopt import Adopted
 from retcon.flow.doctor import Checkup
 from retcon.flow.rollback import Undone
+from retcon.flow.statuses import RunProgress
 from retcon.flow.sweep import Swept
-from retcon.flow.tell import (
-    Change,
-    DiffReport,
-    EnvironmentDiff,
-    ModelDiff,
-    ModelReport,
-    ModelStatus,
-    RunProgress,
-    RunReport,
-)
+from retcon.flow.tell import Change, DiffReport, EnvironmentDiff, ModelDiff, ModelReport, RunReport
 
 if TYPE_CHECKING:
     from retcon.lakehouse.samples import Samples
@@ -194,7 +187,7 @@ def adopted_result(adopted: Adopted) -> Json:
 def run_result(report: RunReport, diff: DiffReport | None, *, code: bool = False, slices: bool = False) -> Json:
     """One run with everything that was recorded; code and slices where they are asked for."""
     result = {
-        **_progress(report.progress),
+        **progress_result(report.progress),
         "expectations": [
             {**expectation_document(each), "verdict": verdict_results([found])[0] if found is not None else None}
             for each, found in report.expectations
@@ -260,35 +253,6 @@ def verdict_results(verdicts: Sequence[RecordedVerdict]) -> list[Json]:
         }
         for each in verdicts
     ]
-
-
-def run_fields(run: Run) -> Json:
-    return {
-        "run": run.id,
-        "kind": run.kind,
-        "state": run.state.value,
-        "environment": run.plan.environment,
-        "reason": run.plan.reason,
-        "by": run.by,
-        "models": [model.name for model in run.plan.models],
-        "start": run.plan.request.start,
-        "end": run.plan.request.end,
-        "created": moment(run.created),
-        "updated": moment(run.updated),
-        "published": moment(run.published),
-        "rolled_back": moment(run.rolled_back),
-        "why_ended": run.why_ended,
-    }
-
-
-def _progress(progress: RunProgress) -> Json:
-    staged = {
-        "slices": progress.slices,
-        "done": progress.done,
-        "empty": progress.empty,
-        "rows": progress.rows,
-    }
-    return {**run_fields(progress.run), "staged": staged}
 
 
 def _table(run: Run, model: str) -> Json:
@@ -376,7 +340,7 @@ def undone_result(undone: Undone) -> Json:
 
 
 def paused_result(progress: RunProgress) -> Json:
-    return _progress(progress)
+    return progress_result(progress)
 
 
 def cancelled_result(run: Run) -> Json:
@@ -428,31 +392,11 @@ def _trouble(trouble: Trouble) -> Json:
     }
 
 
-def status_result(report: Sequence[ModelStatus]) -> Json:
-    return {"models": [_status(each) for each in report]}
-
-
-def _status(status: ModelStatus) -> Json:
-    return {
-        "model": status.model,
-        "slices": status.slices.text,
-        "slice_count": len(status.slices),
-        "unknown": status.unknown.text,
-        "rows": status.rows,
-        "published": None if status.published is None else run_fields(status.published),
-        "in_flight": [_progress(each) for each in status.in_flight],
-    }
-
-
-def history_result(runs: Sequence[RunProgress]) -> Json:
-    return {"runs": [_progress(each) for each in runs]}
-
-
 def model_result(report: ModelReport) -> Json:
     return {
         **_model(report.model),
         "readers": list(report.readers),
-        "status": _status(report.status),
+        "status": model_status_result(report.status),
         "runs": [run_fields(run) for run in report.runs],
     }
 

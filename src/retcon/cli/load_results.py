@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import asdict
 
 from retcon.cli.figures import moment
-from retcon.cli.json_output import Json, id_text, run_fields
+from retcon.cli.json_output import Json, id_text
+from retcon.cli.status_results import run_fields
 from retcon.core.loads import Reasons, Stale
 from retcon.core.runs import Run
 from retcon.flow.load import Due

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from retcon.cli.json_output import Json, run_fields
+from retcon.cli.json_output import Json
+from retcon.cli.status_results import run_fields
 from retcon.core.profiles import ColumnProfile, stability_of
 from retcon.flow.profile import ModelProfile, ProfileReport
 

@@ -12,15 +12,15 @@ from retcon.cli.json_output import rendering_result
 from retcon.cli.terminals import terminal_of
 from retcon.cli.views.sql import RenderedInput, Rendering, rendering_text
 from retcon.core.intervals import Edge, parse_edge
-from retcon.core.jobs import Read
 from retcon.core.models import Input, Model
 from retcon.core.queries import patched
 from retcon.core.ranges import asked_interval
 from retcon.core.readings import reading_of
+from retcon.core.reads import Read, read_of
 from retcon.core.slices import Buckets, Cut, Grain, SliceSet
 from retcon.core.tables import TableFacts
 from retcon.core.waves import cut_waves, parts_of
-from retcon.flow.context import parameters_of, read_of
+from retcon.flow.context import parameters_of
 from retcon.wiring import Workspace, slice_predicate
 
 

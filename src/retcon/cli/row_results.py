@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from retcon.cli.terminals import Result
+from retcon.core.events import SampleChecked
 from retcon.core.hand_checks import HandCheck, TracedInput
 from retcon.core.row_diffs import RowCounts, RowDiff, RowPair
-from retcon.core.runs import Run, SampleChecked
+from retcon.core.runs import Run
 
 
 def row_diffs_result(run: Run, diffs: Sequence[RowDiff], out: Path | None) -> Result:

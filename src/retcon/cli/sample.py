@@ -17,7 +17,7 @@ from retcon.cli.row_results import hand_checks_result
 from retcon.cli.terminals import terminal_of
 from retcon.cli.views.hand_check_pages import hand_checks_csv, hand_checks_page
 from retcon.cli.views.hand_checks import confirmed_view, hand_checks_view
-from retcon.core.runs import SampleChecked
+from retcon.core.events import SampleChecked
 from retcon.errors import BadArguments
 from retcon.flow.compare_rows import Asking, compared_models, sides_of
 from retcon.flow.hand_check import confirm as record_check

@@ -8,7 +8,8 @@ import typer
 
 from retcon.cli.arguments import Environment, Json, ProjectFolder, RunOrModel
 from retcon.cli.certificate_results import certificate_results
-from retcon.cli.json_output import model_result, run_fields, run_result, schema_result
+from retcon.cli.json_output import model_result, run_result, schema_result
+from retcon.cli.status_results import run_fields
 from retcon.cli.terminals import Terminal, terminal_of, zone_of
 from retcon.cli.timing_results import taken_result, timing_result
 from retcon.cli.views.certificates import certificate_view
@@ -19,7 +20,7 @@ from retcon.cli.views.timings import timing_view
 from retcon.core.evolution import column_history
 from retcon.core.runs import RunState
 from retcon.errors import BadArguments, Refused
-from retcon.flow.tell import Teller
+from retcon.flow.tell import RunReport, Teller
 from retcon.wiring import Workspace
 
 
@@ -81,7 +82,8 @@ def show(
 
 def _show_model(name: str, workspace: Workspace, terminal: Terminal) -> None:
     project = workspace.project  # with its SQL: how slices are batched, which gates there are
-    report = Teller(project, workspace.ledger).show_model(name)
+    with workspace.ledger.look():
+        report = Teller(project, workspace.ledger).show_model(name)
     settings = project.settings
     terminal.report(lambda: model_result(report), lambda: model_view(report, settings.consumers, zone_of(workspace)))
 
@@ -95,9 +97,8 @@ def _show_schema(name: str, workspace: Workspace, terminal: Terminal) -> None:
 
 
 def _show_certificate(name: str, workspace: Workspace, terminal: Terminal) -> None:
-    run = workspace.teller.run(name)
-    workspace.enter(run.plan.environment, f"run {run.id}")
-    found = workspace.teller.show_run(run).certificates
+    report = _report_on(name, workspace)
+    run, found = report.run, report.certificates
     if not found:
         is_published = run.state is RunState.PUBLISHED
         raise Refused(
@@ -110,9 +111,8 @@ def _show_certificate(name: str, workspace: Workspace, terminal: Terminal) -> No
 
 
 def _show_timing(name: str, workspace: Workspace, terminal: Terminal) -> None:
-    run = workspace.teller.run(name)
-    workspace.enter(run.plan.environment, f"run {run.id}")
-    report = workspace.teller.show_run(run)
+    report = _report_on(name, workspace)
+    run = report.run
     if not report.timing.turns:
         raise Refused(
             f"run {run.id} is {run.state.value}: nothing of it was run yet", next=f"`retcon apply {run.id}` runs it"
@@ -123,12 +123,17 @@ def _show_timing(name: str, workspace: Workspace, terminal: Terminal) -> None:
     )
 
 
+def _report_on(name: str, workspace: Workspace) -> RunReport:
+    with workspace.ledger.look():
+        run = workspace.teller.run(name)
+        workspace.enter(run.plan.environment, f"run {run.id}")
+        return workspace.teller.show_run(run)
+
+
 def _show_run(name: str, workspace: Workspace, terminal: Terminal, *, code: bool, slices: bool) -> None:
     if code and slices and not terminal.as_json:
         raise BadArguments("--code prints the code alone, and --slices was given", next="pass one of them, or --json")
-    run = workspace.teller.run(name)
-    workspace.enter(run.plan.environment, f"run {run.id}")
-    report = workspace.teller.show_run(run)
+    report = _report_on(name, workspace)
     if code and not terminal.as_json:
         terminal.out.print(code_text(report), soft_wrap=True)
         return

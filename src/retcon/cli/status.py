@@ -14,7 +14,7 @@ from retcon.cli.views.freshness import status_view
 from retcon.core.freshness import Freshness
 from retcon.errors import ProjectInvalid
 from retcon.flow.freshness import not_known
-from retcon.flow.tell import ModelStatus
+from retcon.flow.statuses import ModelStatus
 from retcon.wiring import Workspace
 
 
@@ -39,8 +39,9 @@ def status(
     workspace = terminal.workspace(project, env)
     with suppress(ProjectInvalid):
         _ = workspace.project  # read once: what is asked for its outline gets it, too
-    report = workspace.teller.status(tuple(select or ()))
-    fresh = _freshness(report, workspace)
+    with workspace.questions.look():
+        report = workspace.statuses.status(tuple(select or ()))
+        fresh = _freshness(report, workspace)
     terminal.report(lambda: fresh_status_result(report, fresh), lambda: status_view(report, fresh, zone_of(workspace)))
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from retcon.core.plans import canonical
-from retcon.core.runs import Event
+
+if TYPE_CHECKING:
+    from retcon.core.events import Event
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,8 +7,8 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from retcon.core.jobs import Read
 from retcon.core.models import Input, Model
+from retcon.core.reads import Read
 from retcon.core.row_diffs import RowDiff, RowPair
 from retcon.core.slices import Buckets, Grain
 

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from retcon.core.events import Published, RolledBack
 from retcon.core.pointers import TableCommit
-from retcon.core.runs import Consumed, Published, RolledBack
+from retcon.core.runs import Consumed
 
 
 @dataclass(frozen=True, kw_only=True)

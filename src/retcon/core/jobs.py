@@ -5,38 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from retcon.core.events import StagedSlice
 from retcon.core.gates import Metric
 from retcon.core.keys import Keys
 from retcon.core.measures import Listed, SliceMeasure
 from retcon.core.models import Model
-from retcon.core.runs import RunTable, StagedSlice
-from retcon.core.slices import WHOLE, Cut, Grain, Slice, SliceSet
+from retcon.core.reads import Read
+from retcon.core.runs import RunTable
+from retcon.core.slices import Slice, SliceSet
 from retcon.core.tasks import Tasks
-
-
-@dataclass(frozen=True, kw_only=True)
-class Read:
-    """One scoped read: a table at a snapshot, cut to slices of one of its columns."""
-
-    table: str
-    snapshot_id: int | None
-    by: str | None
-    slices: SliceSet | None
-    """None: read whole."""
-    bucketed_as: str | None = None
-    """The type in which buckets are counted, where it may not be the column's own: 17 and '17' hash differently."""
-    is_kept: bool = False
-    """Other jobs of the run read the same, which is kept in memory for them."""
-
-    @property
-    def cut(self) -> Cut:
-        return WHOLE if self.slices is None else self.slices.grain
-
-    def goes_beyond(self, slices: SliceSet) -> bool:
-        """Does it read rows around these slices too?"""
-        if self.slices is None or not isinstance(self.slices.grain, Grain):
-            return False
-        return self.slices.hours() != slices.hours()
 
 
 @dataclass(frozen=True, kw_only=True)

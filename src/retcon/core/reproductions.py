@@ -9,7 +9,8 @@ from datetime import timedelta
 from enum import StrEnum
 
 from retcon.core.chains import RecordedEvent
-from retcon.core.runs import Rebased, RecordedSlice, Reproduced, SlicesKept, WaveStaged
+from retcon.core.events import Rebased, Reproduced, SlicesKept, WaveStaged
+from retcon.core.runs import RecordedSlice
 from retcon.core.slices import Cut, SliceSet
 
 _AGE = "history.expire.max-snapshot-age-ms"

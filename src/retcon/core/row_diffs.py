@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from retcon.core.jobs import Read
 from retcon.core.models import Model
+from retcon.core.reads import Read
 from retcon.core.slices import Slice, SliceSet
 
 TOLERANCE = 1e-9

@@ -14,7 +14,7 @@ from typing import Any
 
 from retcon.core.chains import RecordedEvent
 from retcon.core.estimates import RunSample, WaveSample, median_of
-from retcon.core.runs import (
+from retcon.core.events import (
     ApplyBegan,
     Cancelled,
     CheckedAfter,

@@ -7,11 +7,12 @@ from enum import StrEnum
 
 from retcon.core.budgets import Budget
 from retcon.core.conflicts import MOST_ROUNDS
+from retcon.core.events import ApplyBegan, GateOverridden, RunOpened
 from retcon.core.expectations import Expectation, expectation_document
 from retcon.core.gates import EMPTY, overridden
 from retcon.core.plans import Plan, to_document
 from retcon.core.projects import Project
-from retcon.core.runs import ApplyBegan, GateOverridden, Run, RunOpened, RunState
+from retcon.core.runs import Run, RunState
 from retcon.errors import BadArguments, GatesFailed, Refused
 from retcon.flow.brakes import Stopped
 from retcon.flow.cancel import drop_if_cancelled

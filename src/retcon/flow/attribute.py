@@ -9,16 +9,17 @@ from decimal import Decimal
 
 from retcon.core.attributions import ROWS, AttributedSlice, Attribution, Numbers, Trials, drawn
 from retcon.core.gates import metrics_of
-from retcon.core.jobs import Job, MeasureRequest, Read
+from retcon.core.jobs import Job, MeasureRequest
 from retcon.core.measures import SliceMeasure
 from retcon.core.models import Input, Model, Strategy
 from retcon.core.plans import PlannedModel, code_of
+from retcon.core.reads import Read, read_of
 from retcon.core.runs import Consumed, RecordedSlice, Run, SliceState
 from retcon.core.slices import SliceSet
 from retcon.errors import Refused
 from retcon.flow.compare_rows import made_by
-from retcon.flow.consume import is_comparable
-from retcon.flow.context import Context, bucketed_as, in_parts, parameters_of, read_as_planned, read_of, run_ts_of
+from retcon.flow.contents import is_comparable
+from retcon.flow.context import Context, bucketed_as, in_parts, parameters_of, read_as_planned, run_ts_of
 from retcon.flow.ports import Progress
 
 ReadBy = Callable[[Input, SliceSet], Read]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from retcon.core.runs import Cancelled, PublishRefused, Run, RunState
+from retcon.core.events import Cancelled, PublishRefused
+from retcon.core.runs import Run, RunState
 from retcon.errors import Refused, RetconError
 from retcon.flow.commit import require_undecided
 from retcon.flow.driving import Caller, stopped, turn_or_busy

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from retcon.core.certificates import CertifyRequest, TableCertificate, certificate_from, certificate_of
+from retcon.core.events import Certified
 from retcon.core.plans import PlannedModel, tag_before
-from retcon.core.runs import Certified, Run
+from retcon.core.runs import Run
 from retcon.core.slices import SliceSet, Whole
 from retcon.flow.context import Context
 from retcon.flow.ports import Progress

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from retcon.core.certificates import TableCertificate
+from retcon.core.events import CheckedAfter
 from retcon.core.expectations import EXPECT
 from retcon.core.gates import (
     EMPTY,
@@ -34,7 +35,7 @@ from retcon.core.measures import TableMeasures
 from retcon.core.models import Model
 from retcon.core.plans import PlannedModel
 from retcon.core.reconciling import Reconcile
-from retcon.core.runs import CheckedAfter, RecordedVerdict, Run
+from retcon.core.runs import RecordedVerdict, Run
 from retcon.core.suites import GreatExpectations
 from retcon.core.table_gates import ForeignKey, NoRows
 from retcon.flow.context import Context

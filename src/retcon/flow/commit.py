@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from retcon.core.events import Published, RolledBack
 from retcon.core.intents import Intent, Standing, standing_of, tables_by_standing
 from retcon.core.pointers import PointerSwap, TableCommit
-from retcon.core.runs import Published, RolledBack, Run
+from retcon.core.runs import Run
 from retcon.errors import Conflict, Fault, Refused
 from retcon.flow.context import Context
 from retcon.flow.ports import Clock, Ledger, Tables

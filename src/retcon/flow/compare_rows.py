@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from retcon.core.jobs import Read
 from retcon.core.models import Model
 from retcon.core.plans import PlannedModel, tag_before
+from retcon.core.reads import Read
 from retcon.core.row_diffs import TOLERANCE, RowDiff, RowDiffRequest, Sides, nothing_differs
 from retcon.core.runs import Run, RunState, RunTable, SliceState
 from retcon.core.schemas import is_comparable

@@ -8,20 +8,22 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from random import random
 
-from retcon.core.jobs import Job, KeyedRows, Read, WaveTarget
+from retcon.core.events import Event
+from retcon.core.jobs import Job, KeyedRows, WaveTarget
 from retcon.core.keys import keys_file
 from retcon.core.leases import Driver
 from retcon.core.measures import TableMeasures
 from retcon.core.models import Input, Model, Strategy
 from retcon.core.plans import PlannedInput, PlannedModel
+from retcon.core.reads import Read, read_of
 from retcon.core.retries import seconds_before_next
-from retcon.core.runs import Event, Run
-from retcon.core.slices import Buckets, Cut, Grain, SliceSet
+from retcon.core.runs import Run
+from retcon.core.slices import Buckets, Grain, SliceSet
 from retcon.core.waves import parts_of
 from retcon.errors import Refused
 from retcon.flow.brakes import Brake
 from retcon.flow.meters import Meter, Setup
-from retcon.flow.ports import Clock, GroupCommits, Warehouse, Watch
+from retcon.flow.ports import Clock, GroupCommits, Ledger, Warehouse, Watch
 from retcon.flow.records import Records
 
 
@@ -29,6 +31,7 @@ from retcon.flow.records import Records
 class Context(Records):
     """The parts, put together once per command."""
 
+    ledger: Ledger
     warehouse: Warehouse
     clock: Clock
     who: str
@@ -156,19 +159,6 @@ def read_as_planned(
     # Of its own table there is nothing before the run opens it.
     pinned = snapshots.get(i.table) if i.is_own or planned.versions else snapshots[i.table]
     return read_of(i, slices, resolution, planned.version_for(slices) or pinned, bucketed_as=bucketed_as)
-
-
-def read_of(
-    i: Input, slices: SliceSet, resolution: Cut | None, snapshot_id: int | None, *, bucketed_as: str | None = None
-) -> Read:
-    """What these slices read of an input; without a resolution, all of it."""
-    return Read(
-        table=i.table,
-        snapshot_id=snapshot_id,
-        by=i.column(slices.grain),
-        slices=None if resolution is None else i.read_by(slices, resolution),
-        bucketed_as=bucketed_as,
-    )
 
 
 def run_ts_of(run: Run) -> datetime:

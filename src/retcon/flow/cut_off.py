@@ -9,7 +9,8 @@ from retcon.core.loads import is_followed
 from retcon.core.plans import PlannedModel, code_of
 from retcon.core.runs import Consumed, PublishedSlice, Run, SliceState
 from retcon.core.slices import Slice, SliceSet
-from retcon.flow.consume import is_comparable, would_consume
+from retcon.flow.consume import would_consume
+from retcon.flow.contents import is_comparable
 from retcon.flow.context import Context
 from retcon.flow.standing import standing_at
 

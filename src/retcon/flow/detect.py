@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
+from retcon.core.comparisons import Compared, ComparedInput
 from retcon.core.conflicts import Commit
-from retcon.core.drifts import Arrival, Compared, ComparedInput, Hit, InputDrift, ModelDrift, arrivals_of
+from retcon.core.drifts import Arrival, Hit, InputDrift, ModelDrift, arrivals_of
 from retcon.core.runs import Consumed
 from retcon.core.slices import Cut, SliceSet
 from retcon.flow.find import Finder

@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from retcon.core.events import Rebuilt
 from retcon.core.leases import Lease
 from retcon.core.plans import Plan, beside_of, tag_before, to_document
 from retcon.core.projects import Project
-from retcon.core.runs import Rebuilt, Replaced, Run, RunState, RunTable
+from retcon.core.runs import Replaced, Run, RunState, RunTable
 from retcon.core.slices import WHOLE, Cut
 from retcon.core.sweeping import TableRefs
 from retcon.core.troubles import (

@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from retcon.core.estimates import Estimate, Learned, RunSample, Share, WaveSample, estimated
-from retcon.core.jobs import Job, Read
+from retcon.core.jobs import Job
 from retcon.core.models import Model, Strategy
 from retcon.core.plans import Origin, Plan, PlannedModel
+from retcon.core.reads import Read
 from retcon.core.runs import Run
 from retcon.core.slices import SliceSet
 from retcon.core.tables import Told

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from retcon.core.drifts import Compared, ComparedInput
+from retcon.core.comparisons import Compared, ComparedInput
 from retcon.core.exceptions import Decision, LateChange, LateEntry
 from retcon.core.loads import (
     NEVER_BUILT,
@@ -32,10 +32,10 @@ from retcon.core.ranges import from_start, held_by_inputs, is_untold, tells_hist
 from retcon.core.runs import Consumed
 from retcon.core.slices import Grain, Slice, SliceSet
 from retcon.core.tables import Changed
-from retcon.flow.consume import is_comparable
+from retcon.flow.contents import is_comparable
 from retcon.flow.inputs import Consumption, Inputs
 from retcon.flow.look import Look
-from retcon.flow.ports import Ledger, Tables
+from retcon.flow.ports import Questions, Tables
 from retcon.flow.records import Records
 from retcon.flow.worlds import with_planned, world_of
 
@@ -43,7 +43,7 @@ from retcon.flow.worlds import with_planned, world_of
 class Finder:
     """Compares what models consumed with what there is."""
 
-    def __init__(self, project: Project, tables: Tables, ledger: Ledger) -> None:
+    def __init__(self, project: Project, tables: Tables, ledger: Questions) -> None:
         self._records = Records(project=project, tables=tables, ledger=ledger)
         self._graph = project.graph
         self._inputs = Inputs(self._records)

@@ -9,8 +9,9 @@ from typing import Any
 
 from retcon.core.certificates import TableCertificate, certificate_from
 from retcon.core.chains import RecordedEvent
+from retcon.core.events import Certified, CheckedAfter
 from retcon.core.gates import Verdict, verdict_from
-from retcon.core.runs import Certified, CheckedAfter, Run, RunState
+from retcon.core.runs import Run, RunState
 from retcon.errors import Fault, Interrupted, ProductionFailed, Refused
 from retcon.flow.certify import certified
 from retcon.flow.check_production import check_production

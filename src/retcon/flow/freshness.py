@@ -13,13 +13,13 @@ from retcon.core.projects import Project
 from retcon.core.slices import SliceSet
 from retcon.errors import Fault, RetconError
 from retcon.flow.find import Finder
-from retcon.flow.ports import Ledger, Tables
+from retcon.flow.ports import Questions, Tables
 
 
 class Freshener:
     """Tells how fresh models are."""
 
-    def __init__(self, project: Project, tables: Tables, ledger: Ledger) -> None:
+    def __init__(self, project: Project, tables: Tables, ledger: Questions) -> None:
         self._graph = project.graph
         self._foreign = project.settings.foreign
         self._ledger = ledger

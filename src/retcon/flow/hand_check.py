@@ -7,12 +7,13 @@ from dataclasses import replace
 from datetime import datetime
 
 from retcon.core.chains import event_body
+from retcon.core.events import SampleChecked
 from retcon.core.hand_checks import HandCheck, TracedInput, TraceRequest, links_of
-from retcon.core.jobs import Read
 from retcon.core.models import Input, Model
 from retcon.core.plans import PlannedInput, PlannedModel, canonical
+from retcon.core.reads import Read
 from retcon.core.row_diffs import RowPair, Sides
-from retcon.core.runs import Run, SampleChecked
+from retcon.core.runs import Run
 from retcon.core.slices import Grain, SliceSet
 from retcon.errors import BadArguments, Refused
 from retcon.flow.compare_rows import Asking, compare_rows, made_by

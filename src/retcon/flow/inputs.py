@@ -7,17 +7,16 @@ from dataclasses import replace
 from datetime import datetime
 from functools import cached_property
 
-from retcon.core.jobs import Read
 from retcon.core.loads import is_followed
 from retcon.core.models import Input, Model
 from retcon.core.ranges import from_start
 from retcon.core.readings import Reading, reading_of
+from retcon.core.reads import Read, read_of
 from retcon.core.runs import Consumed
 from retcon.core.slices import WHOLE, Cut, Grain, Slice, SliceSet
 from retcon.core.tables import Changed, TableFacts
 from retcon.core.watermarks import Advance, Mark, Watermark, ahead_since, ahead_value
-from retcon.flow.consume import UNKNOWN, content_of_read, is_told
-from retcon.flow.context import read_of
+from retcon.flow.contents import UNKNOWN, content_of_read, is_told
 from retcon.flow.look import Look, Seen, look_at_updates
 from retcon.flow.records import Records
 from retcon.flow.standing import standing_at
@@ -33,6 +32,7 @@ class Inputs:
         self._records = records
         self._graph = records.project.graph
         self._facts: dict[str, TableFacts | None] = {}
+        self._readings: dict[tuple[str, str], Reading | None] = {}
         self._checksums: dict[str, Mapping[Slice, str]] = {}
         self._changes: dict[tuple[str, str | None, Cut, int | None], Changed | None] = {}
         self.now: datetime | None = None
@@ -224,7 +224,11 @@ class Inputs:
         return self._checksums[model]
 
     def reading(self, model: Model, i: Input) -> Reading | None:
-        return reading_of(i, model.grain, self._graph, self.facts_of(i.table))
+        """In which slices a model reads an input."""
+        key = (model.name, i.name)
+        if key not in self._readings:
+            self._readings[key] = reading_of(i, model.grain, self._graph, self.facts_of(i.table))
+        return self._readings[key]
 
     def facts_of(self, table: str) -> TableFacts | None:
         if table not in self._facts:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
+from retcon.core.events import InputsJudged
 from retcon.core.gates import Verdict
-from retcon.core.jobs import Read
 from retcon.core.plans import PlannedModel
-from retcon.core.runs import InputsJudged, Run
+from retcon.core.reads import Read
+from retcon.core.runs import Run
 from retcon.core.validity import WindowCounts, judge_windows
 from retcon.errors import GatesFailed
 from retcon.flow.context import Context, placed

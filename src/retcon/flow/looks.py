@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 from retcon.core.gates import Looks, tables_of
-from retcon.core.jobs import MeasureRequest, Read
+from retcon.core.jobs import MeasureRequest
 from retcon.core.measures import TableMeasures
 from retcon.core.models import Model
+from retcon.core.reads import Read
 from retcon.core.reconciling import Reconcile, SourceMeasures
 from retcon.core.runs import Run
 from retcon.core.suggestions import nearest

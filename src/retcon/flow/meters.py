@@ -9,9 +9,10 @@ from typing import TypeVar
 
 from retcon.core.budgets import Budget, budget_from, require_countable, require_within
 from retcon.core.estimates import Price
+from retcon.core.events import ApplyBegan
 from retcon.core.plans import Plan
 from retcon.core.projects import Settings
-from retcon.core.runs import ApplyBegan, Run
+from retcon.core.runs import Run
 from retcon.core.timings import Timing, timing_of
 from retcon.errors import Refused
 from retcon.flow.ports import Ledger

@@ -23,11 +23,12 @@ from retcon.core.planning import InputsMissing
 from retcon.core.plans import Plan, PlannedModel
 from retcon.core.projects import Project
 from retcon.core.ranges import held_by_inputs
+from retcon.core.reads import read_of
 from retcon.core.runs import Run, RunState
 from retcon.core.slices import SliceSet
 from retcon.errors import GatesFailed, Refused
 from retcon.flow.apply import Until, apply
-from retcon.flow.context import Context, parameters_of, read_of, run_ts_of
+from retcon.flow.context import Context, parameters_of, run_ts_of
 from retcon.flow.measure import measured
 from retcon.flow.plan import Ask, Planner
 from retcon.flow.ports import Ledger, Progress, Tables

@@ -6,11 +6,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from retcon.core.jobs import Job, Read
+from retcon.core.jobs import Job
 from retcon.core.models import Model
 from retcon.core.planning import Scope, World, require_inputs
 from retcon.core.plans import PlannedModel
 from retcon.core.projects import Project
+from retcon.core.reads import Read
 from retcon.core.slices import Buckets, SliceSet
 from retcon.flow.context import in_parts, parameters_of, read_as_planned
 from retcon.flow.ports import Homes, Tables

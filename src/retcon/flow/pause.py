@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from retcon.core.events import Paused
 from retcon.core.leases import StopRequest
-from retcon.core.runs import Paused, Run, RunState
+from retcon.core.runs import Run, RunState
 from retcon.errors import Interrupted, Refused
 from retcon.flow.context import Context
 from retcon.flow.driving import Caller, stopped

@@ -1,70 +1,60 @@
-"""What the flow asks of the world."""
+"""What the flow asks of the world. Nothing but types: whoever names a port loads none of what it speaks of."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
-from retcon.core.adoption import Adoption, Survey
-from retcon.core.certificates import CertifyRequest, Compared
-from retcon.core.chains import RecordedEvent
-from retcon.core.conflicts import Commit
-from retcon.core.evolution import SchemaChange
-from retcon.core.exceptions import Decision, LateChange, LateEntry
-from retcon.core.expectations import Expectation, Expected
-from retcon.core.gates import Metric, Unique
-from retcon.core.hand_checks import InputRows, TraceRequest
-from retcon.core.hooks import Delivery
-from retcon.core.intents import Intent, MainLine
-from retcon.core.jobs import (
-    Job,
-    KeyedRows,
-    MeasureRequest,
-    PublishRequest,
-    Read,
-    StagedCommits,
-    StagedWave,
-    Tried,
-    UndoRequest,
-    WaveTarget,
-)
-from retcon.core.leases import Driver, Lease, StopRequest
-from retcon.core.measures import FullRefresh, Listed, SliceMeasure, TableMeasures
-from retcon.core.models import Model
-from retcon.core.overlaps import InTheWay
-from retcon.core.plans import Plan
-from retcon.core.pointers import PointerSwap, TableCommit
-from retcon.core.profiles import ColumnProfile, Profiled, ProfileEntry
-from retcon.core.reconciling import Reconcile, SourceMeasure
-from retcon.core.row_diffs import RowDiff, RowDiffRequest
-from retcon.core.runs import (
-    Consumed,
-    Event,
-    Published,
-    PublishedSlice,
-    Rebuilt,
-    RecordedSlice,
-    RecordedVerdict,
-    RecordedWave,
-    RolledBack,
-    Run,
-    RunOpened,
-    Tally,
-)
-from retcon.core.schedules import Kind, Turn
-from retcon.core.slices import Cut, Slice, SliceSet
-from retcon.core.suites import GreatExpectations, Unmet
-from retcon.core.sweeping import TableRefs
-from retcon.core.table_gates import Counted, ForeignKey, NoRows
-from retcon.core.tables import Aftermath, Changed, Column, TableContents, TableFacts
-from retcon.core.tasks import Tasks
-from retcon.core.troubles import FileCheck, TableMarks
-from retcon.core.updates import Updates
-from retcon.core.validity import Validity, WindowCounts
-from retcon.core.watermarks import Advance, Watermark
-from retcon.errors import Problem
+if TYPE_CHECKING:
+    from retcon.core.adoption import Adoption, Survey
+    from retcon.core.certificates import CertifyRequest, Compared
+    from retcon.core.chains import RecordedEvent
+    from retcon.core.conflicts import Commit
+    from retcon.core.events import Event, Published, Rebuilt, RolledBack, RunOpened
+    from retcon.core.evolution import SchemaChange
+    from retcon.core.exceptions import Decision, LateChange, LateEntry
+    from retcon.core.expectations import Expectation, Expected
+    from retcon.core.gates import Metric, Unique
+    from retcon.core.hand_checks import InputRows, TraceRequest
+    from retcon.core.hooks import Delivery
+    from retcon.core.intents import Intent, MainLine
+    from retcon.core.jobs import (
+        Job,
+        KeyedRows,
+        MeasureRequest,
+        PublishRequest,
+        StagedCommits,
+        StagedWave,
+        Tried,
+        UndoRequest,
+        WaveTarget,
+    )
+    from retcon.core.leases import Driver, Lease, StopRequest
+    from retcon.core.measures import FullRefresh, Listed, SliceMeasure, TableMeasures
+    from retcon.core.models import Model
+    from retcon.core.overlaps import InTheWay
+    from retcon.core.plans import Plan
+    from retcon.core.pointers import PointerSwap, TableCommit
+    from retcon.core.profiles import ColumnProfile, Profiled, ProfileEntry
+    from retcon.core.reads import Read
+    from retcon.core.reconciling import Reconcile, SourceMeasure
+    from retcon.core.row_diffs import RowDiff, RowDiffRequest
+    from retcon.core.runs import Consumed, PublishedSlice, RecordedSlice, RecordedVerdict, RecordedWave, Run, Tally
+    from retcon.core.schedules import Kind, Turn
+    from retcon.core.slices import Cut, Slice, SliceSet
+    from retcon.core.suites import GreatExpectations, Unmet
+    from retcon.core.sweeping import TableRefs
+    from retcon.core.table_gates import Counted, ForeignKey, NoRows
+    from retcon.core.tables import Aftermath, Changed, Column, TableContents, TableFacts
+    from retcon.core.tasks import Tasks
+    from retcon.core.troubles import FileCheck, TableMarks
+    from retcon.core.updates import Updates
+    from retcon.core.validity import Validity, WindowCounts
+    from retcon.core.watermarks import Advance, Watermark
+    from retcon.errors import Problem
 
 
 class Tables(Protocol):
@@ -175,10 +165,10 @@ class GroupCommits(Protocol):
         """All of them or none, once; Refused where it said no, Fault where nobody knows whether it did."""
 
 
-class Ledger(Protocol):
-    """retcon's own tables."""
+class Questions(Protocol):
+    """retcon's own tables, as far as they tell of models and runs."""
 
-    def prepare(self) -> None: ...
+    def look(self) -> AbstractContextManager[None]: ...
     def run(self, run_id: str) -> Run | None: ...
     def runs(self, *, model: str | None = None, limit: int | None = None) -> list[Run]: ...
     def waves(self, run_id: str) -> list[RecordedWave]: ...
@@ -206,6 +196,16 @@ class Ledger(Protocol):
     def consumption_before(self, run_id: str, model: str) -> Mapping[str, Mapping[str, Consumed]]: ...
     def runs_before(self, run_id: str, model: str) -> Mapping[str, str]: ...
     def movements(self) -> Mapping[tuple[str, str], int]: ...
+    def exceptions(self, *, only_open: bool = True) -> list[LateEntry]: ...
+    def newest_exceptions(self, model: str) -> Mapping[str, LateEntry]: ...
+    def adoption(self, model: str) -> Adoption | None: ...
+    def adoptions(self) -> Mapping[str, Adoption]: ...
+
+
+class Ledger(Questions, Protocol):
+    """The same with who is at work, and with everything that is written."""
+
+    def prepare(self) -> None: ...
     def move_watermarks(
         self,
         advances: Sequence[Advance],
@@ -216,8 +216,6 @@ class Ledger(Protocol):
         at: datetime,
         who: str,
     ) -> None: ...
-    def exceptions(self, *, only_open: bool = True) -> list[LateEntry]: ...
-    def newest_exceptions(self, model: str) -> Mapping[str, LateEntry]: ...
     def decide(
         self,
         entries: Sequence[LateEntry],
@@ -244,8 +242,6 @@ class Ledger(Protocol):
     def last_delivered(self) -> Mapping[str, datetime]: ...
     def record_delivery(self, delivery: Delivery, *, at: datetime, error: str | None) -> None: ...
     def in_the_way(self, plan: Plan) -> list[InTheWay]: ...
-    def adoption(self, model: str) -> Adoption | None: ...
-    def adoptions(self) -> Mapping[str, Adoption]: ...
     def adopt(self, adoption: Adoption) -> None: ...
     def open_run(self, plan: Plan, opened: RunOpened, *, at: datetime, who: str) -> Run: ...
     def lease(self, run_id: str) -> Lease | None: ...
@@ -292,10 +288,10 @@ class Progress:
 
 
 Clock = Callable[[], datetime]
-Outcome = Callable[[Job, tuple[Metric, ...]], Mapping[Slice, SliceMeasure]]
+Outcome: TypeAlias = "Callable[[Job, tuple[Metric, ...]], Mapping[Slice, SliceMeasure]]"
 """What a job would give, measured by slice."""
-Trial = Callable[[Job], Tried]
+Trial: TypeAlias = "Callable[[Job], Tried]"
 """What it takes to compute a job, without writing it."""
-Homes = Callable[[Job, Read], SliceSet]
+Homes: TypeAlias = "Callable[[Job, Read], SliceSet]"
 """The slices of what is read in which keys live that the job computes."""
 Watch = Callable[[Progress], None]

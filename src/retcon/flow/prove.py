@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 from decimal import Decimal
 
+from retcon.core.events import Judged, ProvenSlice, ProvingBegan
 from retcon.core.gates import (
     EMPTY,
     ONE_ROW,
@@ -26,12 +27,13 @@ from retcon.core.gates import (
     judge,
     key_name,
 )
-from retcon.core.jobs import Job, KeyedRows, MeasureRequest, Read
+from retcon.core.jobs import Job, KeyedRows, MeasureRequest
 from retcon.core.measures import TableMeasures
 from retcon.core.models import Model
 from retcon.core.plans import PlannedModel
 from retcon.core.profiles import Profiled, ProfileEntry, entries_of, entry_document
-from retcon.core.runs import Judged, ProvenSlice, ProvingBegan, Run, RunTable
+from retcon.core.reads import Read
+from retcon.core.runs import Run, RunTable
 from retcon.core.slices import Buckets, Slice, SliceSet
 from retcon.core.waves import parts_of
 from retcon.flow.context import Context, job_of, keyed_rows

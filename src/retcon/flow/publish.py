@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from retcon.core.events import PublishBegan, Published, PublishRefused
 from retcon.core.jobs import PublishRequest
 from retcon.core.plans import PlannedModel, tag_before
-from retcon.core.runs import Consumed, PublishBegan, Published, PublishRefused, Run
+from retcon.core.runs import Consumed, Run
 from retcon.errors import Conflict, Refused
 from retcon.flow.commit import publish_group
 from retcon.flow.consume import consumed_by

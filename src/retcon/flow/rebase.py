@@ -6,11 +6,12 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from retcon.core.conflicts import Commit, Share, by_inputs, changed_by, taken_out, to_restage
+from retcon.core.events import Rebased
 from retcon.core.jobs import PublishRequest
 from retcon.core.models import Input, Strategy
 from retcon.core.planning import abridged
 from retcon.core.plans import Plan, PlannedModel, tag_before
-from retcon.core.runs import Rebase, Rebased, Run, RunTable
+from retcon.core.runs import Rebase, Run, RunTable
 from retcon.core.slices import WHOLE, Grain, SliceSet
 from retcon.core.tables import Changed, TableFacts, digest_of
 from retcon.errors import Conflict, Refused

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from retcon.core.jobs import Read
 from retcon.core.projects import Project
+from retcon.core.reads import Read
 from retcon.core.slices import Cut
 from retcon.core.tables import TableContents
-from retcon.flow.ports import Ledger, Tables
+from retcon.flow.ports import Questions, Tables
 
 
 @dataclass(kw_only=True)
@@ -16,7 +16,7 @@ class Records:
     """Looked at together, and remembered where it can't change."""
 
     project: Project
-    ledger: Ledger
+    ledger: Questions
     tables: Tables
     _contents: dict[tuple[str, str | None, Cut, int | None], TableContents] = field(default_factory=dict)
 

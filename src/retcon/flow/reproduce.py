@@ -9,9 +9,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
-from retcon.core.jobs import Job, MeasureRequest, Read
+from retcon.core.events import ApplyBegan, Certified
+from retcon.core.jobs import Job, MeasureRequest
 from retcon.core.models import Model
 from retcon.core.plans import PlannedModel
+from retcon.core.reads import Read
 from retcon.core.reproductions import (
     Outcome,
     Reproduction,
@@ -21,7 +23,7 @@ from retcon.core.reproductions import (
     kept_in,
     reproducible,
 )
-from retcon.core.runs import ApplyBegan, Certified, RecordedSlice, Run, RunState, RunTable
+from retcon.core.runs import RecordedSlice, Run, RunState, RunTable
 from retcon.core.slices import Slice, SliceSet
 from retcon.errors import BadArguments, Refused
 from retcon.flow.context import Context, job_of

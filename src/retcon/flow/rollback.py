@@ -7,11 +7,13 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from retcon.core.conflicts import readers_in
-from retcon.core.jobs import PublishRequest, Read, UndoRequest, WaveTarget
+from retcon.core.events import RollbackBegan, RolledBack
+from retcon.core.jobs import PublishRequest, UndoRequest, WaveTarget
 from retcon.core.plans import PlannedInput, PlannedModel, tag_before, undo_branch_of
 from retcon.core.pointers import PointerSwap
 from retcon.core.projects import Project
-from retcon.core.runs import RollbackBegan, RolledBack, Run, RunState
+from retcon.core.reads import Read
+from retcon.core.runs import Run, RunState
 from retcon.core.slices import Grain, SliceSet, Whole
 from retcon.core.tables import TableFacts
 from retcon.core.undoing import Blocked, Undo, Way, copies, way_back

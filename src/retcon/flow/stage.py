@@ -6,23 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from retcon.core.adoption import require_adopted
+from retcon.core.events import Resumed, SlicesKept, StagingDone, TablesOpened
 from retcon.core.evolution import SchemaChange, comments_for
 from retcon.core.jobs import Job
 from retcon.core.models import Order
 from retcon.core.plans import Beside, PlannedModel
 from retcon.core.readings import require_hours_as_planned
-from retcon.core.runs import (
-    Replaced,
-    Resumed,
-    Run,
-    RunState,
-    RunTable,
-    SlicesKept,
-    SliceState,
-    StagingDone,
-    TablesOpened,
-    WaveState,
-)
+from retcon.core.runs import Replaced, Run, RunState, RunTable, SliceState, WaveState
 from retcon.core.schemas import (
     carried_properties,
     opened_changes,

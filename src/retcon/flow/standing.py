@@ -11,11 +11,11 @@ from retcon.core.evolution import columns_taken_anew
 from retcon.core.runs import PublishedSlice
 from retcon.core.slices import Cut, Slice, SliceSet
 from retcon.core.tables import Changed
-from retcon.flow.ports import Ledger
+from retcon.flow.ports import Questions
 from retcon.flow.records import Records
 
 
-def known_tables(ledger: Ledger, model: str) -> frozenset[str]:
+def known_tables(ledger: Questions, model: str) -> frozenset[str]:
     """The uuids of the tables that this model adopted, or last published."""
     adoption, last = ledger.adoption(model), ledger.last_published((model,)).get(model)
     adopted = {adoption.uuid} if adoption is not None else set()

@@ -11,27 +11,13 @@ from typing import Any
 from retcon.core.certificates import TableCertificate
 from retcon.core.chains import RecordedEvent, first_broken_link
 from retcon.core.estimates import Price
+from retcon.core.events import ApplyBegan, Certified, CheckedAfter, Rebased, Rebuilt, Reproduced, SampleChecked
 from retcon.core.expectations import EXPECT, Expectation, named
 from retcon.core.gates import Drift, Verdict, relative_change
 from retcon.core.models import Model
 from retcon.core.plans import tag_before
 from retcon.core.projects import Project
-from retcon.core.runs import (
-    ApplyBegan,
-    Certified,
-    CheckedAfter,
-    PublishedSlice,
-    Rebased,
-    Rebuilt,
-    RecordedSlice,
-    RecordedVerdict,
-    RecordedWave,
-    Reproduced,
-    Run,
-    RunState,
-    RunTable,
-    SampleChecked,
-)
+from retcon.core.runs import PublishedSlice, RecordedSlice, RecordedVerdict, RecordedWave, Run, RunState, RunTable
 from retcon.core.slices import SliceSet
 from retcon.core.suggestions import did_you_mean
 from retcon.core.sums import sum_of
@@ -40,6 +26,7 @@ from retcon.errors import Refused
 from retcon.flow.follow_up import certificates_in, verdicts_in
 from retcon.flow.ports import Ledger
 from retcon.flow.rollback import retention_days, rollback_until
+from retcon.flow.statuses import ModelStatus, RunProgress, Statuses
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,32 +89,6 @@ class EnvironmentDiff:
     @property
     def is_same(self) -> bool:
         return not (self.model.changed or self.only_production or self.only_environment)
-
-
-@dataclass(frozen=True, kw_only=True)
-class RunProgress:
-    """How much of a run is staged."""
-
-    run: Run
-    slices: int
-    done: int
-    empty: int
-    rows: int
-
-
-@dataclass(frozen=True, kw_only=True)
-class ModelStatus:
-    """What readers of a table want to know."""
-
-    model: str
-    published: Run | None
-    """The newest publish that stands."""
-    slices: SliceSet
-    """Every slice that is published."""
-    unknown: SliceSet
-    """Those that were there when the table was adopted, and weren't restated since."""
-    rows: int
-    in_flight: tuple[RunProgress, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -281,20 +242,7 @@ class Teller:
     def __init__(self, project: Project, ledger: Ledger) -> None:
         self._project = project
         self._ledger = ledger
-
-    def status(self, select: tuple[str, ...] = ()) -> list[ModelStatus]:
-        """Per model: what is published, and what is under way."""
-        names = self._project.graph.select(select)
-        last = self._ledger.last_published(names)
-        flying = self._progress([run for run in self._ledger.runs() if not run.state.is_over])
-        return [self._status(name, last.get(name), flying) for name in names]
-
-    def history(self, model: str | None, limit: int | None) -> list[RunProgress]:
-        """Runs, newest first."""
-        if model is not None:
-            return self._progress(self._ledger.runs(model=self._project.graph.model(model).name, limit=limit))
-        own = [run for run in self._ledger.runs() if run.plan.environment == self._project.environment]
-        return self._progress(own[:limit])
+        self._statuses = Statuses(project, ledger)
 
     def run(self, name: str) -> Run:
         """A run by its id, or a model's newest run; anything else is an error that suggests."""
@@ -318,7 +266,7 @@ class Teller:
         is_published = run.state is RunState.PUBLISHED and bool(run.as_published.plan.models)
         return RunReport(
             run=run,
-            progress=self._progress([run])[0],
+            progress=self._statuses.progress([run])[0],
             waves=tuple(self._ledger.waves(run.id)),
             slices=tuple(self._ledger.slices(run.id)),
             verdicts=tuple(self._ledger.verdicts(run.id)),
@@ -340,7 +288,7 @@ class Teller:
         readers = tuple(dict.fromkeys(child.name for child, _ in self._project.graph.children(model.name)))
         return ModelReport(
             model=model,
-            status=self.status((model.name,))[0],
+            status=self._statuses.status((model.name,))[0],
             runs=tuple(self._ledger.runs(model=model.name, limit=10)),
             readers=readers,
         )
@@ -387,35 +335,6 @@ class Teller:
             only_production=there - here,
             only_environment=here - there,
             same_code=len(codes) == 1,
-        )
-
-    def _progress(self, runs: Sequence[Run]) -> list[RunProgress]:
-        tallies = self._ledger.tallies([run.id for run in runs])
-        return [
-            RunProgress(
-                run=run,
-                slices=run.plan.slices,
-                done=tallies[run.id].staged,
-                empty=tallies[run.id].empty,
-                rows=tallies[run.id].rows,
-            )
-            for run in runs
-        ]
-
-    def _status(self, name: str, last: Run | None, flying: list[RunProgress]) -> ModelStatus:
-        grain = self._project.graph.models[name].grain
-        adoption = self._ledger.adoption(name)
-        slices = SliceSet.labelled(grain, published := self._ledger.published_slices(name))
-        unknown = SliceSet.labelled(grain, self._ledger.unmeasured_slices(name))
-        if adoption is not None and adoption.slices.grain == grain:
-            unknown |= adoption.slices - slices
-        return ModelStatus(
-            model=name,
-            published=last,
-            slices=slices,
-            unknown=unknown,
-            rows=sum(published[slice.label].rows for slice in slices),
-            in_flight=tuple(progress for progress in flying if progress.run.plan.model(name) is not None),
         )
 
 

@@ -7,10 +7,11 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from time import monotonic
 
+from retcon.core.events import WaveFailed, WaveStaged
 from retcon.core.jobs import Job, StagedWave
 from retcon.core.plans import PlannedModel
 from retcon.core.retries import TRIES, is_worth_another_try
-from retcon.core.runs import Run, ScanEvidence, WaveFailed, WaveStaged
+from retcon.core.runs import Run, ScanEvidence
 from retcon.core.slices import SliceSet
 from retcon.core.tables import Told
 from retcon.core.tasks import Tasks

@@ -14,12 +14,12 @@ from retcon.core.readings import reading_of
 from retcon.core.slices import WHOLE, Cut, SliceSet
 from retcon.core.tables import TableContents
 from retcon.core.versions import versions_of
-from retcon.flow.ports import Ledger, Tables
+from retcon.flow.ports import Questions, Tables
 
 _Contents = Mapping[tuple[str, str | None, Cut], TableContents]
 
 
-def world_of(project: Project, tables: Tables, ledger: Ledger, selected: Sequence[str]) -> World:
+def world_of(project: Project, tables: Tables, ledger: Questions, selected: Sequence[str]) -> World:
     """Of every table that a plan of these models could touch."""
     graph = project.graph
     reach = set(selected).union(*(graph.descendants(name) for name in selected))
@@ -67,7 +67,9 @@ def with_past(world: World, scope: Scope, graph: Graph, tables: Tables, now: dat
     return replace(world, past=past)
 
 
-def _published(model: Model, snapshot_id: int | None, contents: _Contents, tables: Tables, ledger: Ledger) -> SliceSet:
+def _published(
+    model: Model, snapshot_id: int | None, contents: _Contents, tables: Tables, ledger: Questions
+) -> SliceSet:
     """The slices that production shows: those with rows, and those that were published empty."""
     if snapshot_id is None:
         return SliceSet(model.grain)

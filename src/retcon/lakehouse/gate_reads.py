@@ -18,9 +18,10 @@ from pyspark.errors import (
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from retcon.core.jobs import MeasureRequest, Read
+from retcon.core.jobs import MeasureRequest
 from retcon.core.measures import Listed
 from retcon.core.queries import patched, quoted
+from retcon.core.reads import Read
 from retcon.core.reconciling import Reconcile, SourceMeasure
 from retcon.core.schemas import TIME_TYPES
 from retcon.core.slices import Grain, Slice

@@ -10,7 +10,7 @@ from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
 
 from retcon.core.conflicts import REWRITE, Commit, RowsMoved
-from retcon.core.runs import StagedSlice
+from retcon.core.events import StagedSlice
 from retcon.core.slices import Cut, SliceSet
 from retcon.core.tables import Changed, TableFile
 from retcon.errors import Fault

@@ -10,7 +10,7 @@ from uuid import uuid4
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 
-from retcon.core.jobs import Read
+from retcon.core.reads import Read
 
 
 class KeptReads:

@@ -20,9 +20,10 @@ from pyspark.sql.types import DecimalType, StructField
 
 from retcon.core.evolution import may_widen
 from retcon.core.gates import Metric, Unique, key_name
-from retcon.core.jobs import Job, KeyedRows, MeasureRequest, Read
+from retcon.core.jobs import Job, KeyedRows, MeasureRequest
 from retcon.core.measures import FullRefresh, SliceMeasure, TableMeasures
 from retcon.core.queries import quoted
+from retcon.core.reads import Read
 from retcon.core.slices import Slice, SliceSet
 from retcon.core.sums import sum_of
 from retcon.errors import Refused

@@ -6,8 +6,9 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 
-from retcon.core.jobs import Job, Read
+from retcon.core.jobs import Job
 from retcon.core.queries import quoted
+from retcon.core.reads import Read
 from retcon.core.slices import SliceSet
 from retcon.errors import Refused
 from retcon.lakehouse.predicates import slice_at, slice_key

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, Row, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructField
 
-from retcon.core.jobs import Read
+from retcon.core.reads import Read
 from retcon.core.row_diffs import ComparedColumn, RowCounts, RowDiff, RowDiffRequest, RowKind, RowPair
 from retcon.core.slices import Slice
 from retcon.lakehouse.nested_values import is_floating

@@ -11,10 +11,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructField
 
-from retcon.core.jobs import Job, KeyedRows, Read
+from retcon.core.jobs import Job, KeyedRows
 from retcon.core.models import Model
 from retcon.core.projects import Source
 from retcon.core.queries import patched, quoted, quoted_name, text_literal
+from retcon.core.reads import Read
 from retcon.core.schemas import TIME_TYPES
 from retcon.core.slices import Grain
 from retcon.errors import Refused

@@ -25,8 +25,9 @@ from retcon.core.evolution import (
     SchemaChange,
     WidenColumn,
 )
-from retcon.core.jobs import Job, Read, WaveTarget
+from retcon.core.jobs import Job, WaveTarget
 from retcon.core.queries import quoted, quoted_name, text_literal
+from retcon.core.reads import Read
 from retcon.core.slices import Buckets, Grain, SliceSet, Whole
 from retcon.core.tables import Column
 from retcon.errors import Fault, GatesFailed, Refused

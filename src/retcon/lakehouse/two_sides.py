@@ -8,8 +8,9 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructField
 
 from retcon.core.evolution import may_widen
-from retcon.core.jobs import MeasureRequest, Read
+from retcon.core.jobs import MeasureRequest
 from retcon.core.queries import quoted
+from retcon.core.reads import Read
 from retcon.core.slices import SliceSet
 from retcon.lakehouse.predicates import slice_key
 from retcon.lakehouse.scoped_reads import ScopedReads, type_of

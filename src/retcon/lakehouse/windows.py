@@ -8,8 +8,8 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, Row, Window
 from pyspark.sql import functions as F
 
-from retcon.core.jobs import Read
 from retcon.core.queries import quoted
+from retcon.core.reads import Read
 from retcon.core.validity import Gaps, Validity, WindowCounts
 from retcon.errors import Refused
 from retcon.lakehouse.scoped_reads import ScopedReads

@@ -9,8 +9,8 @@ from datetime import datetime
 from sqlalchemy import Connection, insert, select
 
 from retcon.core.chains import GENESIS, event_body, link_hash
+from retcon.core.events import Event
 from retcon.core.plans import canonical
-from retcon.core.runs import Event
 from retcon.ledger.columns import stamp, storable
 from retcon.ledger.schema import EVENTS
 

@@ -17,6 +17,7 @@ PATIENCE = 30.0
 """Seconds that a transaction waits for another one's locks."""
 
 _WRITING = "retcon_writing"
+_LOOKING = "retcon_looking"
 
 
 def engine_for(uri: str, *, patience: float = PATIENCE) -> Engine:
@@ -28,6 +29,11 @@ def engine_for(uri: str, *, patience: float = PATIENCE) -> Engine:
 def writing(engine: Engine) -> Engine:
     """The same engine, for transactions that write."""
     return engine.execution_options(**{_WRITING: True})
+
+
+def looking(engine: Engine) -> Engine:
+    """The same engine, for transactions that read everything of one moment."""
+    return engine.execution_options(**{_LOOKING: True})
 
 
 def database_file(uri: str) -> Path | None:
@@ -94,7 +100,8 @@ def _sqlite_engine(file: Path, patience: float) -> Engine:
 
 
 def _begin_sqlite(connection: Connection) -> None:
-    # A transaction that reads first and writes later would be refused when two of them do it at once.
+    # A transaction that reads first and writes later would be refused when two of them do it at once. One that only
+    # reads sees one moment throughout, that of its first statement.
     immediate = connection.get_execution_options().get(_WRITING, False)
     connection.exec_driver_sql("BEGIN IMMEDIATE" if immediate else "BEGIN")
 
@@ -119,8 +126,12 @@ def _postgres_engine(url: URL, patience: float) -> Engine:
         ) from missing
 
     def begin(connection: Connection) -> None:
-        if connection.get_execution_options().get(_WRITING, False):
+        options = connection.get_execution_options()
+        if options.get(_WRITING, False):
             connection.exec_driver_sql(f"SET LOCAL lock_timeout = {int(patience * 1000)}")
+        if options.get(_LOOKING, False):
+            # By itself each statement would see what was committed before it.
+            connection.exec_driver_sql("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
 
     event.listen(engine, "begin", begin)
     return engine

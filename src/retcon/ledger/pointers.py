@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from sqlalchemy import ColumnElement, Connection, column, inspect, select, table, update
 
-from retcon.core.pointers import PointerSwap
 from retcon.errors import Conflict
+
+if TYPE_CHECKING:
+    from retcon.core.pointers import PointerSwap
 
 # Iceberg's table, schema version V1; its key is (catalog_name, table_namespace, table_name).
 _ICEBERG_TABLES = table(

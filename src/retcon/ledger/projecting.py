@@ -9,9 +9,7 @@ from typing import Any, assert_never
 
 from sqlalchemy import Connection, Table, bindparam, delete, exists, insert, select, update
 
-from retcon.core.gates import VALID, Verdict
-from retcon.core.plans import Plan, to_document
-from retcon.core.runs import (
+from retcon.core.events import (
     ApplyBegan,
     Cancelled,
     Certified,
@@ -31,18 +29,17 @@ from retcon.core.runs import (
     Resumed,
     RollbackBegan,
     RolledBack,
-    Run,
     RunOpened,
-    RunState,
     SampleChecked,
     SlicesKept,
-    SliceState,
     StagingDone,
     TablesOpened,
     WaveFailed,
     WaveStaged,
-    WaveState,
 )
+from retcon.core.gates import VALID, Verdict
+from retcon.core.plans import Plan, to_document
+from retcon.core.runs import Run, RunState, SliceState, WaveState
 from retcon.errors import Refused
 from retcon.ledger import chain, exceptions, reading, watermarks
 from retcon.ledger.chain import Link

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Connection, Row, Select, exists, func, or_, select, true
+from sqlalchemy import Connection, Row, Select, bindparam, exists, func, or_, select, true
 
 from retcon.core.adoption import Adoption
 from retcon.core.chains import RecordedEvent
@@ -14,7 +15,6 @@ from retcon.core.plans import codes_in, from_document
 from retcon.core.profiles import ColumnProfile, ProfileEntry, Side, entry_from
 from retcon.core.runs import (
     Consumed,
-    Event,
     PublishedSlice,
     Rebase,
     RecordedSlice,
@@ -31,6 +31,9 @@ from retcon.core.runs import (
 )
 from retcon.core.slices import SliceSet, cut_of
 from retcon.ledger.schema import ADOPTIONS, CONSUMPTION, EVENTS, PROFILES, RUNS, SLICES, VERDICTS, WAVES
+
+if TYPE_CHECKING:
+    from retcon.core.events import Event
 
 _UNWRITTEN = SliceState.SAME, SliceState.LAPSED
 """States of slices that a publish left alone."""
@@ -146,12 +149,13 @@ def profiles(connection: Connection, run_id: str) -> list[ProfileEntry]:
 
 def slice_profiles(connection: Connection, model: str) -> dict[str, dict[str, ColumnProfile]]:
     """Per slice, the profile of each column that the newest publish that stands left of it."""
-    newest = _newest_slices(model).subquery()
+    newest = _newest_slices().subquery()
     query = select(PROFILES.c.slice, PROFILES.c.profile).join(
         newest, (PROFILES.c.run_id == newest.c.run_id) & (PROFILES.c.slice == newest.c.slice)
     )
+    staged = query.where(PROFILES.c.model == bindparam("model"), PROFILES.c.side == Side.STAGED)
     found: dict[str, dict[str, ColumnProfile]] = {}
-    for row in connection.execute(query.where(PROFILES.c.model == model, PROFILES.c.side == Side.STAGED)):
+    for row in connection.execute(staged, _words(model)):
         profile = entry_from(row.profile).profile
         found.setdefault(row.slice, {})[profile.column] = profile
     return found
@@ -195,7 +199,6 @@ def published_slices(
     connection: Connection, model: str, slices: Collection[str] | None = None
 ) -> dict[str, PublishedSlice]:
     """Per slice (of these, where they are given), the newest publish that stands, where it was measured."""
-    newest = _newest_slices(model, of=slices)
     return {
         row.slice: PublishedSlice(
             slice=row.slice,
@@ -205,28 +208,30 @@ def published_slices(
             metrics={name: new for name, (_, new) in _metrics(row.metrics).items()},
             keys=row.key_checksums or {},
         )
-        for row in connection.execute(newest)
+        for row in connection.execute(_newest_slices(is_narrowed=_is_few(slices)), _words(model, slices=slices))
         if row.checksum is not None
     }
 
 
-def empty_slices(connection: Connection, model: str) -> tuple[str, ...]:
-    """Slices whose newest publish that stands has no rows."""
-    newest = _newest_slices(model).subquery()
-    without_rows = select(newest.c.slice).where(newest.c.rows == 0, newest.c.checksum.is_not(None))
-    return tuple(connection.scalars(without_rows.order_by(newest.c.slice)))
+def bare_slices(connection: Connection, model: str) -> Sequence[Row[Any]]:
+    """Slices whose newest publish that stands has no rows, or is known from the tables alone: then it wasn't
+    measured, and has no checksum.
+    """
+    return connection.execute(_bare_slices(), _words(model)).all()
 
 
-def unmeasured_slices(connection: Connection, model: str) -> tuple[str, ...]:
-    """Slices whose newest publish that stands is known from the tables alone."""
-    return tuple(row.slice for row in connection.execute(_newest_slices(model)) if row.checksum is None)
+@cache
+def _bare_slices() -> Select[Any]:
+    newest = _newest_slices().subquery()
+    is_bare = or_(newest.c.rows == 0, newest.c.checksum.is_(None))
+    return select(newest.c.slice, newest.c.checksum).where(is_bare).order_by(newest.c.slice)
 
 
-def _newest_slices(
-    model: str, *, written: bool = True, before: int | None = None, of: Collection[str] | None = None
-) -> Select[Any]:
-    """Per slice, the newest publish that stands: that wrote it, or that found it to be as it came out."""
-    is_asked_for = SLICES.c.slice.in_(of) if of is not None and len(of) <= _MOST_NAMED else true()
+@cache
+def _newest_slices(*, written: bool = True, is_bounded: bool = False, is_narrowed: bool = False) -> Select[Any]:
+    """Per slice, the newest publish that stands: that wrote it, or that found it to be as it came out. What `_words`
+    gives is bound to it: making such a query takes longer than asking it.
+    """
     newness = func.row_number().over(partition_by=SLICES.c.slice, order_by=RUNS.c.publish_order.desc())
     standing = (
         select(
@@ -239,13 +244,23 @@ def _newest_slices(
             newness.label("newness"),
         )
         .join(RUNS, RUNS.c.id == SLICES.c.run_id)
-        .where(SLICES.c.model == model, RUNS.c.state == RunState.PUBLISHED)
+        .where(SLICES.c.model == bindparam("model"), RUNS.c.state == RunState.PUBLISHED)
         .where(SLICES.c.state.not_in(_UNWRITTEN if written else _UNWRITTEN[1:]))
-        .where(RUNS.c.publish_order < before if before is not None else true())
-        .where(is_asked_for)
+        .where(RUNS.c.publish_order < bindparam("before") if is_bounded else true())
+        .where(SLICES.c.slice.in_(bindparam("slices", expanding=True)) if is_narrowed else true())
         .subquery()
     )
     return select(standing).where(standing.c.newness == 1).order_by(standing.c.slice)
+
+
+def _words(model: str, *, before: int | None = None, slices: Collection[str] | None = None) -> dict[str, Any]:
+    """What is bound to a query for newest slices."""
+    bounds = {} if before is None else {"before": before}
+    return {"model": model, **bounds, **({"slices": list(slices)} if slices is not None and _is_few(slices) else {})}
+
+
+def _is_few(slices: Collection[str] | None) -> bool:
+    return slices is not None and len(slices) <= _MOST_NAMED
 
 
 def standing_consumption(
@@ -254,13 +269,14 @@ def standing_consumption(
     """Per slice of a model (of these, where they are given), what its newest publish that stands was computed from, by
     input.
     """
-    return _consumption_of(connection, model, _newest_slices(model, written=False, of=slices))
+    query = _consumption_of(is_narrowed=_is_few(slices))
+    return _by_slice(connection.execute(query, _words(model, slices=slices)))
 
 
 def consumption_before(connection: Connection, run_id: str, model: str) -> dict[str, dict[str, Consumed]]:
     """The same as it was when this run was published; as it is, where that wasn't."""
     before = connection.scalar(select(RUNS.c.publish_order).where(RUNS.c.id == run_id))
-    return _consumption_of(connection, model, _newest_slices(model, written=False, before=before))
+    return _by_slice(connection.execute(_consumption_of(is_bounded=before is not None), _words(model, before=before)))
 
 
 def runs_before(connection: Connection, run_id: str, model: str) -> dict[str, str]:
@@ -268,33 +284,49 @@ def runs_before(connection: Connection, run_id: str, model: str) -> dict[str, st
     wasn't.
     """
     before = connection.scalar(select(RUNS.c.publish_order).where(RUNS.c.id == run_id))
-    newest = connection.execute(_newest_slices(model, written=False, before=before))
-    return {row.slice: row.run_id for row in newest}
+    query = _newest_slices(written=False, is_bounded=before is not None)
+    return {row.slice: row.run_id for row in connection.execute(query, _words(model, before=before))}
 
 
-def _consumption_of(connection: Connection, model: str, slices: Select[Any]) -> dict[str, dict[str, Consumed]]:
-    newest = slices.subquery()
+@cache
+def _consumption_of(*, is_bounded: bool = False, is_narrowed: bool = False) -> Select[Any]:
+    newest = _newest_slices(written=False, is_bounded=is_bounded, is_narrowed=is_narrowed).subquery()
     query = select(CONSUMPTION).join(
         newest, (CONSUMPTION.c.run_id == newest.c.run_id) & (CONSUMPTION.c.slice == newest.c.slice)
     )
+    return query.where(CONSUMPTION.c.model == bindparam("model"))
+
+
+def _by_slice(rows: Iterable[Row[Any]]) -> dict[str, dict[str, Consumed]]:
     found: dict[str, dict[str, Consumed]] = {}
-    for row in connection.execute(query.where(CONSUMPTION.c.model == model)):
+    for row in rows:
         found.setdefault(row.slice, {})[row.input] = _consumed(row)
     return found
 
 
 def standing_runs(connection: Connection, model: str) -> dict[str, str]:
     """Per slice of a model, the run of its newest publish that stands."""
-    return {row.slice: row.run_id for row in connection.execute(_newest_slices(model, written=False))}
+    return {row.slice: row.run_id for row in connection.execute(_standing_runs(), _words(model))}
+
+
+@cache
+def _standing_runs() -> Select[Any]:
+    newest = _newest_slices(written=False).subquery()
+    return select(newest.c.slice, newest.c.run_id).order_by(newest.c.slice)
 
 
 def standing_code(connection: Connection, model: str) -> dict[str, str]:
     """Per slice of a model, the fingerprints of code and settings by which its newest publish that stands made it."""
     made = standing_runs(connection, model)
-    newest = _newest_slices(model, written=False).subquery()
-    plans = connection.execute(select(RUNS.c.id, RUNS.c.plan).where(RUNS.c.id.in_(select(newest.c.run_id)))).all()
+    plans = connection.execute(_standing_plans(), _words(model))
     codes = {row.id: codes_in(row.plan).get(model, "") for row in plans}
     return {slice: codes[run_id] for slice, run_id in made.items()}
+
+
+@cache
+def _standing_plans() -> Select[Any]:
+    newest = _newest_slices(written=False).subquery()
+    return select(RUNS.c.id, RUNS.c.plan).where(RUNS.c.id.in_(select(newest.c.run_id)))
 
 
 def published_snapshots(connection: Connection, model: str) -> dict[str, int]:
@@ -311,16 +343,21 @@ def published_snapshots(connection: Connection, model: str) -> dict[str, int]:
 
 def held_slices(connection: Connection, model: str) -> frozenset[str]:
     """Slices whose newest publish was undone: left alone until a new plan."""
+    return frozenset(connection.scalars(_held_slices(), _words(model)))
+
+
+@cache
+def _held_slices() -> Select[Any]:
     newness = func.row_number().over(partition_by=SLICES.c.slice, order_by=RUNS.c.publish_order.desc())
     ever = (
         select(SLICES.c.slice, RUNS.c.state, newness.label("newness"))
         .join(RUNS, RUNS.c.id == SLICES.c.run_id)
-        .where(SLICES.c.model == model, RUNS.c.publish_order.is_not(None), SLICES.c.state != SliceState.LAPSED)
+        .where(SLICES.c.model == bindparam("model"))
+        .where(RUNS.c.publish_order.is_not(None), SLICES.c.state != SliceState.LAPSED)
         .where(or_(SLICES.c.state != SliceState.SAME, RUNS.c.state == RunState.PUBLISHED))
         .subquery()
     )
-    query = select(ever.c.slice).where(ever.c.newness == 1, ever.c.state == RunState.ROLLED_BACK)
-    return frozenset(connection.scalars(query))
+    return select(ever.c.slice).where(ever.c.newness == 1, ever.c.state == RunState.ROLLED_BACK)
 
 
 def last_published(connection: Connection, models: Sequence[str]) -> dict[str, Run]:

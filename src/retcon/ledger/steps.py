@@ -7,8 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import TypeVar, assert_never
 
-from retcon.core.expectations import expectation_from
-from retcon.core.runs import (
+from retcon.core.events import (
     ApplyBegan,
     Cancelled,
     Certified,
@@ -24,22 +23,20 @@ from retcon.core.runs import (
     PublishRefused,
     Rebased,
     Rebuilt,
-    RecordedVerdict,
     Reproduced,
     Resumed,
     RollbackBegan,
     RolledBack,
-    Run,
     RunOpened,
-    RunState,
     SampleChecked,
     SlicesKept,
     StagingDone,
     TablesOpened,
     WaveFailed,
     WaveStaged,
-    require_step,
 )
+from retcon.core.expectations import expectation_from
+from retcon.core.runs import RecordedVerdict, Run, RunState, require_step
 from retcon.errors import Refused
 
 T = TypeVar("T")

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import weakref
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cached_property
+from functools import partial
 from types import MappingProxyType
 from typing import TypeVar, get_args
 
@@ -14,7 +13,7 @@ from sqlalchemy import Connection, Engine, insert
 from sqlalchemy.exc import DBAPIError
 
 from retcon.core.adoption import Adoption
-from retcon.core.chains import RecordedEvent
+from retcon.core.events import Event, Published, PublishRefused, Rebuilt, RolledBack, RunOpened
 from retcon.core.exceptions import Decision, LateChange, LateEntry
 from retcon.core.hooks import Delivery
 from retcon.core.intents import Intent
@@ -22,33 +21,19 @@ from retcon.core.leases import Driver, Lease, StopRequest
 from retcon.core.overlaps import InTheWay, require_nobody_in_the_way
 from retcon.core.plans import Plan
 from retcon.core.pointers import PointerSwap
-from retcon.core.profiles import ColumnProfile, ProfileEntry
-from retcon.core.runs import (
-    Consumed,
-    Event,
-    Published,
-    PublishedSlice,
-    PublishRefused,
-    Rebuilt,
-    RecordedSlice,
-    RecordedVerdict,
-    RecordedWave,
-    RolledBack,
-    Run,
-    RunOpened,
-    Tally,
-)
+from retcon.core.runs import Run
 from retcon.core.schedules import Kind, Turn
-from retcon.core.watermarks import Advance, Watermark
+from retcon.core.watermarks import Advance
 from retcon.errors import Refused
 from retcon.fault_points import FaultPoint
 from retcon.ledger import chain, deliveries, exceptions, leases, outbox, overlapping, reading, schedules, watermarks
 from retcon.ledger.chain import Link
 from retcon.ledger.deliveries import Hooks
-from retcon.ledger.engines import database_file, engine_for, make_file, writing
+from retcon.ledger.engines import database_file, make_file, writing
 from retcon.ledger.faults import fault_of, faults
-from retcon.ledger.pointers import is_catalog, pointer_of, swap_pointers
+from retcon.ledger.pointers import swap_pointers
 from retcon.ledger.projecting import insert_lost_run, insert_run, write_event
+from retcon.ledger.questions import Questions
 from retcon.ledger.schema import ADOPTIONS, REVISIONS, is_ready, require_known, revision_of
 
 T = TypeVar("T")
@@ -73,148 +58,17 @@ class _Written:
     """None where everything was there already."""
 
 
-class SqlLedger:
-    """The ledger of one catalog. Reading one that isn't there finds nothing, and makes nothing."""
+class SqlLedger(Questions):
+    """The ledger of one catalog: what can be asked of it, who is at work, and everything that is written."""
 
     def __init__(
         self, uri: str, catalog_name: str, *, migrate: Callable[[Engine], None], hooks: Hooks | None = None
     ) -> None:
-        self._uri = uri
+        super().__init__(uri, catalog_name)
         self._hooks = hooks or {}
-        self._catalog_name = catalog_name
         self._migrate = migrate
-        self._has_catalog = False
-
-    @cached_property
-    def _engine(self) -> Engine:
-        engine = engine_for(self._uri)
-        weakref.finalize(self, engine.dispose)
-        return engine
-
-    def close(self) -> None:
-        """Let go of the database."""
-        if "_engine" in self.__dict__:
-            self._engine.dispose()
-            del self.__dict__["_engine"]
-        self._has_catalog = False
 
     # ── reading ──────────────────────────────────────────────────────────────────────────────────────────────────
-
-    def exists(self) -> bool:
-        """Is there a ledger in the catalog's database?"""
-        return self._ask(lambda connection: revision_of(connection) is not None, otherwise=False)
-
-    def pointer(self, table: str) -> str | None:
-        """Where a table's newest metadata file is, of a catalog that lives in the same database."""
-
-        def answer(connection: Connection) -> str | None:
-            self._has_catalog = self._has_catalog or is_catalog(connection)
-            return pointer_of(connection, self._catalog_name, table) if self._has_catalog else None
-
-        return self._ask(answer, otherwise=None)
-
-    def run(self, run_id: str) -> Run | None:
-        """One run."""
-        return self._read(lambda connection: reading.run(connection, run_id), otherwise=None)
-
-    def runs(self, *, model: str | None = None, limit: int | None = None) -> list[Run]:
-        """Runs, newest first."""
-        return self._read(lambda connection: reading.runs(connection, model=model, limit=limit), otherwise=[])
-
-    def waves(self, run_id: str) -> list[RecordedWave]:
-        """The waves of a run, by model, counted from 1."""
-        return self._read(lambda connection: reading.waves(connection, run_id), otherwise=[])
-
-    def slices(self, run_id: str, model: str | None = None) -> list[RecordedSlice]:
-        """The slices of a run, by model."""
-        return self._read(lambda connection: reading.slices(connection, run_id, model), otherwise=[])
-
-    def tallies(self, run_ids: Sequence[str]) -> dict[str, Tally]:
-        """How far each of these runs is."""
-        nothing = {run_id: Tally() for run_id in run_ids}
-        return self._read(lambda connection: reading.tallies(connection, run_ids), otherwise=nothing)
-
-    def verdicts(self, run_id: str) -> list[RecordedVerdict]:
-        """The verdicts on a run that hold for what is staged now."""
-        return self._read(lambda connection: reading.verdicts(connection, run_id), otherwise=[])
-
-    def profiles(self, run_id: str) -> list[ProfileEntry]:
-        """What columns looked like when the run was proven, over all its slices together."""
-        return self._read(lambda connection: reading.profiles(connection, run_id), otherwise=[])
-
-    def slice_profiles(self, model: str) -> dict[str, dict[str, ColumnProfile]]:
-        """Per slice of a model, what each column looked like when its newest publish that stands was proven."""
-        return self._read(lambda connection: reading.slice_profiles(connection, model), otherwise={})
-
-    def events(self, run_id: str, *, kind: type[Event] | None = None) -> list[RecordedEvent]:
-        """The chain of a run; or of it, the events of one kind."""
-        return self._read(lambda connection: reading.events(connection, run_id, kind), otherwise=[])
-
-    def consumption(self, run_id: str) -> list[Consumed]:
-        """What a run's published slices were computed from."""
-        return self._read(lambda connection: reading.consumption(connection, run_id), otherwise=[])
-
-    def code(self, run_id: str) -> Mapping[str, str]:
-        """The code that a run was opened with, by model."""
-        return self._read(lambda connection: reading.code(connection, run_id), otherwise={})
-
-    def published_slices(self, model: str, slices: Collection[str] | None = None) -> dict[str, PublishedSlice]:
-        """Per slice of a model, the newest publish that stands; of these, where they are given."""
-        return self._read(lambda connection: reading.published_slices(connection, model, slices), otherwise={})
-
-    def empty_slices(self, model: str) -> tuple[str, ...]:
-        """Slices of a model whose newest publish that stands has no rows."""
-        return self._read(lambda connection: reading.empty_slices(connection, model), otherwise=())
-
-    def unmeasured_slices(self, model: str) -> tuple[str, ...]:
-        """Slices of a model whose newest publish that stands is known from the tables alone."""
-        return self._read(lambda connection: reading.unmeasured_slices(connection, model), otherwise=())
-
-    def last_published(self, models: Sequence[str]) -> dict[str, Run]:
-        """Per model, the run of its newest publish that stands."""
-        return self._read(lambda connection: reading.last_published(connection, models), otherwise={})
-
-    def standing_consumption(self, model: str, slices: Collection[str] | None = None) -> dict[str, dict[str, Consumed]]:
-        """Per slice of a model, what its newest publish that stands was computed from, by input; of these, where they
-        are given.
-        """
-        return self._read(lambda connection: reading.standing_consumption(connection, model, slices), otherwise={})
-
-    def standing_runs(self, model: str) -> dict[str, str]:
-        """Per slice of a model, the run of its newest publish that stands."""
-        return self._read(lambda connection: reading.standing_runs(connection, model), otherwise={})
-
-    def standing_code(self, model: str) -> dict[str, str]:
-        """Per slice of a model, the fingerprints of code and settings that made its newest publish that stands."""
-        return self._read(lambda connection: reading.standing_code(connection, model), otherwise={})
-
-    def published_snapshots(self, model: str) -> dict[str, int]:
-        """The snapshot that each publish of a model that stands made, oldest first."""
-        return self._read(lambda connection: reading.published_snapshots(connection, model), otherwise={})
-
-    def held_slices(self, model: str) -> frozenset[str]:
-        """Slices of a model whose newest publish was undone: left alone until a new plan."""
-        return self._read(lambda connection: reading.held_slices(connection, model), otherwise=frozenset())
-
-    def watermarks(self) -> dict[tuple[str, str], Watermark]:
-        """How far loads have consumed each input, by model and input."""
-        return self._read(watermarks.standing, otherwise={})
-
-    def watermark_moves(self, model: str) -> list[Watermark]:
-        """Where a model's watermarks have been, oldest first."""
-        return self._read(lambda connection: watermarks.moves(connection, model), otherwise=[])
-
-    def consumption_before(self, run_id: str, model: str) -> dict[str, dict[str, Consumed]]:
-        """Per slice of a model, what it was computed from when this run replaced it, or would."""
-        return self._read(lambda connection: reading.consumption_before(connection, run_id, model), otherwise={})
-
-    def runs_before(self, run_id: str, model: str) -> dict[str, str]:
-        """Per slice of a model, the run that made it as it was when this run replaced it, or would."""
-        return self._read(lambda connection: reading.runs_before(connection, run_id, model), otherwise={})
-
-    def movements(self) -> Mapping[tuple[str, str], int]:
-        """The newest movement of each watermark, by model and input: those of one that is unset count, too."""
-        return self._read(watermarks.movements, otherwise={})
 
     def turns(self) -> dict[tuple[str, Kind], Turn]:
         """What is on record about schedules, by model and kind."""
@@ -232,18 +86,11 @@ class SqlLedger:
         """Runs under way that write slices of this plan, oldest first."""
         return self._read(lambda connection: overlapping.in_the_way(connection, plan), otherwise=[])
 
-    def adoption(self, model: str) -> Adoption | None:
-        """The newest adoption of a table by this model."""
-        return self.adoptions().get(model)
-
-    def adoptions(self) -> dict[str, Adoption]:
-        """Per model, the newest adoption of a table."""
-        return self._read(reading.adoptions, otherwise={})
-
     # ── writing ──────────────────────────────────────────────────────────────────────────────────────────────────
 
     def prepare(self) -> None:
         """Make the ledger, or bring it up to date; to be called before writing."""
+        self._require_no_look()
         with faults("the ledger is as it was"):
             file = database_file(self._uri)
             if file is not None:
@@ -272,17 +119,9 @@ class SqlLedger:
             "at": adoption.at,
             "reason": adoption.reason,
         }
-        with _ADOPTED, faults(_NOTHING_RECORDED), writing(self._engine).begin() as connection:
+        with _ADOPTED, faults(_NOTHING_RECORDED), self._writing().begin() as connection:
             _require_ledger(connection)
             connection.execute(insert(ADOPTIONS).values(row))
-
-    def exceptions(self, *, only_open: bool = True) -> list[LateEntry]:
-        """Late changes: those that wait for somebody to decide, or all."""
-        return self._read(lambda connection: exceptions.every(connection, only_open=only_open), otherwise=[])
-
-    def newest_exceptions(self, model: str) -> dict[str, LateEntry]:
-        """Per slice of a model, the last late change that was recorded."""
-        return self._read(lambda connection: exceptions.newest(connection, model), otherwise={})
 
     def decide(
         self,
@@ -295,7 +134,7 @@ class SqlLedger:
         reason: str,
     ) -> None:
         """Record who decided what of late changes, and why: all of them or none."""
-        with _DECIDED, faults(_NOTHING_RECORDED), writing(self._engine).begin() as connection:
+        with _DECIDED, faults(_NOTHING_RECORDED), self._writing().begin() as connection:
             _require_ledger(connection)
             exceptions.decide(connection, entries, decision, run=run, at=at, by=by, reason=reason)
 
@@ -310,7 +149,7 @@ class SqlLedger:
         who: str,
     ) -> None:
         """Set watermarks, or unset them, without a run; and note what they pass that is too old."""
-        with _MOVED, faults(_NOTHING_RECORDED), writing(self._engine).begin() as connection:
+        with _MOVED, faults(_NOTHING_RECORDED), self._writing().begin() as connection:
             _require_ledger(connection)
             moved = watermarks.move(connection, advances, at=at, who=who, why=why, is_set=is_set)
             exceptions.record(connection, late, at=at)
@@ -318,7 +157,7 @@ class SqlLedger:
 
     def record_delivery(self, delivery: Delivery, *, at: datetime, error: str | None) -> None:
         """What came of telling a hook of a movement; without an error, it was taken."""
-        with _DELIVERED, faults(_NOTHING_RECORDED), writing(self._engine).begin() as connection:
+        with _DELIVERED, faults(_NOTHING_RECORDED), self._writing().begin() as connection:
             deliveries.record(connection, delivery, at=at, error=error)
 
     def claim_schedules(
@@ -333,20 +172,20 @@ class SqlLedger:
         """Take these times of schedules; those that this process got: the others are done, or another process is at
         them by a claim that isn't among those to be taken over.
         """
-        with _CLAIMED, faults(_NOTHING_RECORDED), writing(self._engine).begin() as connection:
+        with _CLAIMED, faults(_NOTHING_RECORDED), self._writing().begin() as connection:
             _require_ledger(connection)
             return schedules.take(connection, due, driver, claim=claim, over=over, seconds=seconds)
 
     def renew_claim(self, claim: str, *, seconds: float) -> bool:
         """Let a claim end later; False where other processes have taken all of it over."""
-        with faults(_NOTHING_RECORDED), writing(self._engine).begin() as connection:
+        with faults(_NOTHING_RECORDED), self._writing().begin() as connection:
             return schedules.extend(connection, claim, seconds=seconds)
 
     def end_claim(
         self, claim: str, *, at: datetime, trouble: str = "", troubles: Mapping[str, str] = MappingProxyType({})
     ) -> None:
         """The times that were taken are done, unless there was trouble, with all or some models: then they are free."""
-        with _ENDED, faults(_NOTHING_RECORDED), writing(self._engine).begin() as connection:
+        with _ENDED, faults(_NOTHING_RECORDED), self._writing().begin() as connection:
             for model, reason in troubles.items():
                 schedules.end(connection, claim, at=at, trouble=reason, model=model)
             schedules.end(connection, claim, at=at, trouble=trouble)
@@ -372,11 +211,11 @@ class SqlLedger:
 
     def lease(self, run_id: str) -> Lease | None:
         """The lease on a run that hasn't run out."""
-        return self._read(lambda connection: leases.standing(connection, run_id), otherwise=None)
+        return self._read(partial(leases.standing, run_id=run_id), otherwise=None)
 
     def take_lease(self, run_id: str, driver: Driver, *, over: int | None, seconds: float) -> int | None:
         """The token of a new lease; None where a process holds one, other than the one that is taken over from."""
-        with _LEASED, faults(_NOTHING_RECORDED), writing(self._engine).begin() as connection:
+        with _LEASED, faults(_NOTHING_RECORDED), self._writing().begin() as connection:
             _required(reading.locked_run(connection, run_id), run_id)
             held = leases.standing(connection, run_id)
             if held is not None and held.token != over:
@@ -385,12 +224,12 @@ class SqlLedger:
 
     def renew_lease(self, run_id: str, token: int, *, seconds: float) -> bool:
         """Let a lease end later, or now; False where another process has taken over."""
-        with faults(_NOTHING_RECORDED), writing(self._engine).begin() as connection:
+        with faults(_NOTHING_RECORDED), self._writing().begin() as connection:
             return leases.extend(connection, run_id, token, seconds=seconds)
 
     def ask_to_stop(self, run_id: str, token: int, request: StopRequest) -> bool:
         """Ask the driver of this lease to stop; False where its turn is over."""
-        with faults(_NOTHING_RECORDED), writing(self._engine).begin() as connection:
+        with faults(_NOTHING_RECORDED), self._writing().begin() as connection:
             return leases.ask(connection, run_id, token, request)
 
     def record(self, run_id: str, event: Event, *, at: datetime, who: str, fence: int | None = None) -> Run:
@@ -402,11 +241,11 @@ class SqlLedger:
 
     def intent(self, run_id: str) -> Intent | None:
         """What the catalog was asked for and isn't recorded yet."""
-        return self._read(lambda connection: outbox.read(connection, run_id), otherwise=None)
+        return self._read(partial(outbox.read, run_id=run_id), otherwise=None)
 
     def intend(self, intent: Intent, *, at: datetime, who: str, fence: int | None = None) -> None:
         """Write down what the catalog is about to be asked for, if this driver still drives the run."""
-        with _INTENDED, faults(_NOTHING_RECORDED), writing(self._engine).begin() as connection:
+        with _INTENDED, faults(_NOTHING_RECORDED), self._writing().begin() as connection:
             run = _required(reading.locked_run(connection, intent.run), intent.run)
             leases.require_fence(connection, intent.run, fence)
             outbox.put(connection, run, intent, at=at, who=who)
@@ -496,20 +335,18 @@ class SqlLedger:
 
     # ── transactions ─────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _read(self, question: Callable[[Connection], T], *, otherwise: T) -> T:
-        return self._ask(lambda connection: question(connection) if is_ready(connection) else otherwise, otherwise)
+    def _writing(self) -> Engine:
+        self._require_no_look()
+        return writing(self._engine)
 
-    def _ask(self, question: Callable[[Connection], T], otherwise: T) -> T:
-        file = database_file(self._uri)
-        if file is not None and not file.exists():
-            return otherwise
-        with faults("the ledger was only read"), self._engine.connect() as connection:
-            return question(connection)
+    def _require_no_look(self) -> None:
+        if self._look is not None:
+            raise RuntimeError("nothing is written during a look: what was read would be of another moment")
 
     def _write(self, act: Callable[[Connection], _Written]) -> Run:
         written: _Written | None = None
         try:
-            with writing(self._engine).begin() as connection:
+            with self._writing().begin() as connection:
                 _require_ledger(connection)
                 written = act(connection)
         except DBAPIError as broken:
@@ -519,7 +356,7 @@ class SqlLedger:
         return written.run
 
     def _stands(self, link: Link) -> bool:
-        with faults(_UNKNOWN_OUTCOME), writing(self._engine).begin() as connection:
+        with faults(_UNKNOWN_OUTCOME), self._writing().begin() as connection:
             # The lock waits for a commit that is still under way on the server.
             reading.locked_run(connection, link.run)
             return chain.stands(connection, link)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -17,10 +17,14 @@ from retcon.ledger.schema import RUNS, WATERMARKS
 _C = WATERMARKS.c
 
 
-def standing(connection: Connection) -> dict[tuple[str, str], Watermark]:
+def newest(connection: Connection) -> Sequence[Row[Any]]:
+    """The last movement of each input of each model."""
+    return connection.execute(_newest()).all()
+
+
+def standing(newest: Iterable[Row[Any]]) -> dict[tuple[str, str], Watermark]:
     """By model and input; those that were unset aren't there."""
-    rows = connection.execute(_newest()).all()
-    return {(row.model, row.input): _watermark(row) for row in rows if row.is_set}
+    return {(row.model, row.input): _watermark(row) for row in newest if row.is_set}
 
 
 def moves(connection: Connection, model: str) -> list[Watermark]:
@@ -29,16 +33,16 @@ def moves(connection: Connection, model: str) -> list[Watermark]:
     return [_watermark(row) for row in rows]
 
 
-def movements(connection: Connection) -> Mapping[tuple[str, str], int]:
-    """The newest movement by model and input, whatever it was."""
-    return {(row.model, row.input): row.entry for row in connection.execute(_newest())}
+def movements(newest: Iterable[Row[Any]]) -> dict[tuple[str, str], int]:
+    """By model and input, whatever it was."""
+    return {(row.model, row.input): row.entry for row in newest}
 
 
 def advance(connection: Connection, advances: Iterable[Advance], run: Run, *, at: datetime, who: str) -> None:
     """What a load moves when it is published; where something moved since it was planned, that stays."""
-    newest = movements(connection)
+    last = movements(newest(connection))
     for step in advances:
-        if newest.get((step.mark.model, step.mark.input), 0) == step.after:
+        if last.get((step.mark.model, step.mark.input), 0) == step.after:
             _put(connection, step.mark, run.id, at=at, who=who, why=run.plan.reason)
 
 
@@ -83,11 +87,11 @@ def move(
     """Because somebody says so, or since there was nothing to publish; where something moved meanwhile, that stays.
     Gives the movements that were made.
     """
-    newest = movements(connection)
+    last = movements(newest(connection))
     return [
         _put(connection, step.mark, None, at=at, who=who, why=why, is_set=is_set)
         for step in advances
-        if newest.get((step.mark.model, step.mark.input), 0) == step.after
+        if last.get((step.mark.model, step.mark.input), 0) == step.after
     ]
 
 

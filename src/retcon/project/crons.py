@@ -1,4 +1,4 @@
-"""Crons: five fields of text, and the times that they stand for."""
+"""Crons: the times that their fields stand for."""
 
 from __future__ import annotations
 
@@ -6,51 +6,18 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
-from cronsim import CronSim, CronSimError
+from cronsim import CronSim
 
 from retcon.core.schedules import Cron
-from retcon.project.shapes import Objection
-
-_NAMED = {
-    "@hourly": "0 * * * *",
-    "@daily": "0 0 * * *",
-    "@midnight": "0 0 * * *",
-    "@weekly": "0 0 * * 0",
-    "@monthly": "0 0 1 * *",
-    "@yearly": "0 0 1 1 *",
-    "@annually": "0 0 1 1 *",
-}
-_FORM = "write minute, hour, day of the month, month and day of the week: `0 4 * * *` is every day at 4:00"
-_SOME_DAY = datetime(2026, 1, 1)
-
-
-def cron_text(text: str) -> str:
-    """The text, refused where it isn't a cron, or none of its times ever comes."""
-    fields = _fields(text)
-    if len(fields.split()) != 5:
-        raise Objection(f"must be a cron of five fields, and `{text}` has {len(fields.split())}", remedy=_FORM)
-    try:
-        next(CronSim(fields, _SOME_DAY))
-    except CronSimError as error:
-        field = str(error).removeprefix("Bad ").replace("-", " ")
-        raise Objection(f"must be a cron, and the {field} in `{text}` isn't one", remedy=_FORM) from None
-    except (AssertionError, ValueError):
-        raise Objection(f"must be a cron, and `{text}` isn't one", remedy=_FORM) from None
-    except StopIteration:
-        raise Objection(f"must be a cron that comes some day, and `{text}` doesn't", remedy=_FORM) from None
-    return text
+from retcon.project.cron_texts import fields_of
 
 
 def cron_of(text: str, timezone: str) -> Cron:
     """The times of a cron, by the clocks of a time zone."""
-    fields = _fields(text)
+    fields = fields_of(text)
 
     def walls(at: datetime, before: bool) -> Iterator[datetime]:
         return CronSim(fields, at, reverse=before)
 
     zone = UTC if timezone == "UTC" else ZoneInfo(timezone)
     return Cron(text=text, walls=walls, zone=zone, is_hourly=fields.split()[1].startswith("*"))
-
-
-def _fields(text: str) -> str:
-    return _NAMED.get(text.strip().lower(), text.strip())

@@ -14,7 +14,7 @@ from retcon.core.models import UNSLICED, Input, OnChange, Order, Reach, Replay, 
 from retcon.core.slices import Buckets, Cut, Grain, Whole
 from retcon.core.validity import Gaps, Validity
 from retcon.project import names
-from retcon.project.crons import cron_text
+from retcon.project.cron_texts import cron_text
 from retcon.project.quantities import days_of, reach_of
 from retcon.project.shapes import Objection, Problems, Shape, TableName, Text, Texts, one_of, or_empty
 

@@ -11,7 +11,7 @@ from retcon.cli.views.states import state_text
 from retcon.core.runs import Run
 from retcon.core.undoing import Undo, Way
 from retcon.flow.rollback import Undone
-from retcon.flow.tell import RunProgress
+from retcon.flow.statuses import RunProgress
 
 
 def undone_view(undone: Undone) -> RenderableType:

@@ -13,7 +13,7 @@ from retcon.cli.views.parts import QUIET, WARN, Cell, bullets, name, number, pro
 from retcon.cli.views.runs_listed import under_way
 from retcon.core.freshness import Freshness
 from retcon.core.slices import Grain
-from retcon.flow.tell import ModelStatus
+from retcon.flow.statuses import ModelStatus
 
 _NOT_KNOWN = "not known"
 

@@ -13,8 +13,9 @@ from retcon.cli.figures import Zone, count, counted
 from retcon.cli.views.parts import GOOD, QUIET, STRONG, WARN, bullets, command, facts, indented, section, stack, title
 from retcon.cli.views.row_diffs import counts_text, notes, pair_title, pair_values, shown
 from retcon.cli.views.states import state_text
+from retcon.core.events import SampleChecked
 from retcon.core.hand_checks import HandCheck, TracedInput
-from retcon.core.runs import Run, SampleChecked
+from retcon.core.runs import Run
 from retcon.flow.tell import RunReport
 
 

@@ -13,7 +13,8 @@ from retcon.cli.views.projects import batching_text, gates_text, input_text, sch
 from retcon.cli.views.states import state_text
 from retcon.core.projects import Consumer
 from retcon.core.schedules import schedules_of
-from retcon.flow.tell import ModelReport, ModelStatus
+from retcon.flow.statuses import ModelStatus
+from retcon.flow.tell import ModelReport
 
 
 def model_view(report: ModelReport, consumers: Mapping[str, Consumer], zone: Zone) -> RenderableType:

@@ -9,7 +9,7 @@ from rich.console import RenderableType
 from retcon.cli.figures import NONE, Zone, count, counted
 from retcon.cli.views.parts import Cell, bullets, name, number, prose, section, table
 from retcon.cli.views.states import state_text
-from retcon.flow.tell import RunProgress
+from retcon.flow.statuses import RunProgress
 
 
 def under_way(flying: Sequence[RunProgress]) -> RenderableType | None:

@@ -10,11 +10,11 @@ from rich.text import Text
 
 from retcon.cli.figures import counted, slices
 from retcon.cli.views.parts import QUIET, WARN
-from retcon.core.jobs import Read
 from retcon.core.models import Input, Model
 from retcon.core.projects import Source
 from retcon.core.promises import promise_of
 from retcon.core.queries import quoted, quoted_name, text_literal
+from retcon.core.reads import Read
 from retcon.core.slices import SliceSet
 
 _BOUNDS = ("start_date", "end_date", "start_ts", "end_ts", "run_ts")
