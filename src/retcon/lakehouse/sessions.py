@@ -159,7 +159,7 @@ def measuring_session(running: SparkSession, catalog: str) -> SparkSession:
     were read is put together by no more tasks than run at once: Spark's 200 would each have next to nothing.
     """
     cores = running.sparkContext.defaultParallelism
-    tasks = min(int(running.conf.get(_TASKS, "200")), cores)
+    tasks = min(int(running.conf.get(_TASKS) or cores), cores)
     return _like(running, _AS_PLANNED | {_TASKS: str(tasks)}, catalog)
 
 
