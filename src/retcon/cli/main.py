@@ -121,7 +121,7 @@ def run(argv: Sequence[str] | None = None) -> int:
 @contextmanager
 def _collecting_seldom(*, is_last: bool) -> Iterator[None]:
     """Let Python look for garbage less often. What a short command makes is mostly modules, which stay: looking through
-    them, again and again while they are loaded and twice more when the process ends, took a seventh of its time.
+    them, again and again while they are loaded and twice more when the process ends, takes a tenth of its time.
     """
     usual = gc.get_threshold()
     gc.set_threshold(_SELDOM, *usual[1:])
