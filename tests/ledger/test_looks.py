@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Connection, event
 
-from retcon.errors import Refused
+from retcon.errors import Fault, Refused
 from retcon.ledger.migrate import migrate
 from retcon.ledger.store import SqlLedger
 from tests.ledger.conftest import CATALOG, Database
@@ -127,6 +127,25 @@ def test_a_look_asks_each_question_once_by_one_connection(ledger: SqlLedger, ano
         assert ask() == first
         assert len(said) == asked
     assert len(begun) == 1
+
+
+def test_a_look_whose_connection_is_lost_says_so_each_time_and_ends_quietly(ledger: SqlLedger) -> None:
+    with ledger.look():
+        assert names(ledger) == []
+        lost: Connection = ledger._look._connection
+        lost.connection.dbapi_connection.close()
+        for limit in (1, 2):
+            with pytest.raises(Fault, match="database|PostgreSQL"):
+                names(ledger, limit=limit)
+        assert names(ledger) == []  # was told before
+    assert names(ledger, limit=1) == []
+
+
+def test_a_look_that_is_cut_off_after_its_last_question_has_its_answers(ledger: SqlLedger) -> None:
+    with ledger.look():
+        assert names(ledger) == []
+        ledger._look._connection.connection.dbapi_connection.close()
+    assert names(ledger) == []
 
 
 def test_a_look_at_a_ledger_that_isnt_there_finds_nothing_and_makes_nothing(tmp_path: Path) -> None:

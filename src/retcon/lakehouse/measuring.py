@@ -58,16 +58,19 @@ class Measuring:
     """Measures slices of a table, and of a computation that wasn't written anywhere."""
 
     def __init__(
-        self, reads: ScopedReads, for_little: Callable[[], ScopedReads], by_partition: Callable[[int], ScopedReads]
+        self, reads: ScopedReads, for_little: Callable[[bool], ScopedReads], by_partition: Callable[[int], ScopedReads]
     ) -> None:
-        """`for_little`: for jobs that give little; `by_partition`: for grouping partitions in maps of so many bits."""
+        """`for_little`: for jobs that give little, or (True) nothing but sums by slice; `by_partition`: for grouping
+        partitions in maps of so many bits.
+        """
         self._reads = reads
         self._for_little = for_little
         self._by_partition = by_partition
 
     def measure(self, request: MeasureRequest) -> tuple[TableMeasures, TableMeasures]:
         """The measures of the staged slices, and of the same slices in production."""
-        reads = self._for_little()
+        are_sums = not request.unique and all(metric.is_additive for metric in _asked(request))
+        reads = self._for_little(are_sums)
         staged_rows = reads.frame(_table_read(request, request.staged, request.slices))
         fields = _hashed_fields(staged_rows, request.model.volatile)
         shape = shape_of(fields)
@@ -203,8 +206,9 @@ class Measuring:
 
     def differs_alone(self, job: Job, request: MeasureRequest, checksum: str) -> str:
         """How a slice computed by itself differs from what the wave staged for it; empty if it doesn't."""
-        staged = self._for_little().frame(_table_read(request, request.staged, job.slices))
-        alone = fitted(slices_of(self._for_little(), job), staged)
+        reads = self._for_little(False)
+        staged = reads.frame(_table_read(request, request.staged, job.slices))
+        alone = fitted(slices_of(reads, job), staged)
         fields = _hashed_fields(alone, request.model.volatile)
         low, high = checksum_sums(_HASH)
         row = (

@@ -56,7 +56,7 @@ _BY_PARTITION = {
 }
 _AS_PLANNED = {"spark.sql.adaptive.enabled": "false"}
 """What is planned again after each stage costs more than such jobs do."""
-_TASKS = "spark.sql.shuffle.partitions"
+_TASKS, _FEW_TASKS = "spark.sql.shuffle.partitions", 2
 _FEWEST_BITS, _MOST_BITS = 16, 20
 
 
@@ -154,13 +154,12 @@ def counting_session(running: SparkSession, catalog: str, bits: int) -> SparkSes
     return _like(running, _BY_PARTITION | _AS_PLANNED | fast_map, catalog)
 
 
-def measuring_session(running: SparkSession, catalog: str) -> SparkSession:
-    """One for jobs that read much and give little: a row for each slice, or none. What is left of the rows where they
-    were read is put together by no more tasks than run at once: Spark's 200 would each have next to nothing.
+def measuring_session(running: SparkSession, catalog: str, *, by_slice: bool = False) -> SparkSession:
+    """One for jobs that read much and give little. `by_slice`: nothing but a row for each slice, put together by two
+    tasks from the sums of those that read: most of Spark's 200 would have nothing to do.
     """
-    cores = running.sparkContext.defaultParallelism
-    tasks = min(int(running.conf.get(_TASKS) or cores), cores)
-    return _like(running, _AS_PLANNED | {_TASKS: str(tasks)}, catalog)
+    tasks = {_TASKS: str(min(int(running.conf.get(_TASKS) or _FEW_TASKS), _FEW_TASKS))} if by_slice else {}
+    return _like(running, _AS_PLANNED | tasks, catalog)
 
 
 def _like(running: SparkSession, changes: Mapping[str, str], catalog: str) -> SparkSession:

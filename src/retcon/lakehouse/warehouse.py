@@ -52,7 +52,7 @@ class SparkWarehouse:
         staging = Staging(spark, catalog, reads, cache(lambda: beside(grouped_session(spark, catalog))))
         measuring = Measuring(
             reads,
-            cache(lambda: beside(measuring_session(spark, catalog))),
+            cache(lambda by_slice: beside(measuring_session(spark, catalog, by_slice=by_slice))),
             cache(lambda bits: beside(counting_session(spark, catalog, bits))),
         )
         gates, expectations = GateReads(reads), Expectations(reads)

@@ -132,6 +132,8 @@ def _postgres_engine(url: URL, patience: float) -> Engine:
         if options.get(_LOOKING, False):
             # By itself each statement would see what was committed before it.
             connection.exec_driver_sql("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+            # Between two questions files are read, which may take longer than a site lets others idle.
+            connection.exec_driver_sql("SET LOCAL idle_in_transaction_session_timeout = 0")
 
     event.listen(engine, "begin", begin)
     return engine

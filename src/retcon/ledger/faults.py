@@ -63,6 +63,7 @@ _BY_SQLSTATE = {
     "40": _OVERTAKEN,
     "08": _UNREACHABLE,
     "57P": _UNREACHABLE,
+    "25P03": _UNREACHABLE,
     "28": _NO_ENTRY,
     "3D": _NO_ENTRY,
     "42501": Diagnosis(

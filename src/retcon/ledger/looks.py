@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
+from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar, cast
 
 from sqlalchemy import Connection
+from sqlalchemy.exc import DBAPIError
 
 T = TypeVar("T")
 
@@ -18,19 +20,36 @@ class Look:
         self._connect = connect
         self._connection: Connection | None = None
         self._answers: dict[Hashable, Any] = {}
+        self._broken: DBAPIError | None = None
 
     def answer(self, question: Callable[[Connection], T]) -> T:
         """What the ledger says. Questions are the same where they are the same function, with the same words."""
-        key: Hashable = question
-        if isinstance(question, partial):
-            key = (question.func, question.args, tuple(question.keywords.items()))
+        key = _named(question)
         if key not in self._answers:
-            if self._connection is None:
-                self._connection = self._connect()
-            self._answers[key] = question(self._connection)
+            self._answers[key] = self.ask(question)
         return cast("T", self._answers[key])
 
+    def ask(self, question: Callable[[Connection], T]) -> T:
+        """The same of what is large, and asked once: it isn't remembered."""
+        if self._broken is not None:
+            # Another connection would see another moment; this one can only say that it has none.
+            raise self._broken
+        try:
+            if self._connection is None:
+                self._connection = self._connect()
+            return question(self._connection)
+        except DBAPIError as broken:
+            self._broken = broken if self._connection is not None else None
+            raise
+
     def close(self) -> None:
-        """Let go of the connection; nothing was written."""
+        """Let go of the connection. If it is gone already, nothing is lost: nothing was written."""
         if self._connection is not None:
-            self._connection.close()
+            with suppress(DBAPIError, OSError):
+                self._connection.close()
+
+
+def _named(question: Callable[[Connection], Any]) -> Hashable:
+    if isinstance(question, partial):
+        return question.func, question.args, tuple(question.keywords.items())
+    return question

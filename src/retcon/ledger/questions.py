@@ -154,7 +154,8 @@ class Questions:
         """Per slice of a model, what its newest publish that stands was computed from, by input; of these, where they
         are given.
         """
-        return self._read(partial(reading.standing_consumption, model=model, slices=_words(slices)), otherwise={})
+        question = partial(reading.standing_consumption, model=model, slices=_words(slices))
+        return self._read(question, otherwise={}, keeps=False)
 
     def standing_runs(self, model: str) -> dict[str, str]:
         """Per slice of a model, the run of its newest publish that stands."""
@@ -162,7 +163,7 @@ class Questions:
 
     def standing_code(self, model: str) -> dict[str, str]:
         """Per slice of a model, the fingerprints of code and settings that made its newest publish that stands."""
-        return self._read(partial(reading.standing_code, model=model), otherwise={})
+        return self._read(partial(reading.standing_code, model=model), otherwise={}, keeps=False)
 
     def published_snapshots(self, model: str) -> dict[str, int]:
         """The snapshot that each publish of a model that stands made, oldest first."""
@@ -208,8 +209,15 @@ class Questions:
         """Per slice of a model, the last late change that was recorded."""
         return self._read(partial(exceptions.newest, model=model), otherwise={})
 
-    def _read(self, question: Callable[[Connection], T], *, otherwise: T) -> T:
-        return self._ask(lambda look: look.answer(question) if look.answer(is_ready) else otherwise, otherwise)
+    def _read(self, question: Callable[[Connection], T], *, otherwise: T, keeps: bool = True) -> T:
+        """`keeps`: a look remembers the answer."""
+
+        def answer(look: Look) -> T:
+            if not look.answer(is_ready):
+                return otherwise
+            return look.answer(question) if keeps else look.ask(question)
+
+        return self._ask(answer, otherwise)
 
     def _ask(self, ask: Callable[[Look], T], otherwise: T) -> T:
         file = database_file(self._uri)
