@@ -135,7 +135,7 @@ def test_a_look_whose_connection_is_lost_says_so_each_time_and_ends_quietly(ledg
         lost: Connection = ledger._look._connection
         lost.connection.dbapi_connection.close()
         for limit in (1, 2):
-            with pytest.raises(Fault, match="database|PostgreSQL"):
+            with pytest.raises(Fault, match=r"database|PostgreSQL"):
                 names(ledger, limit=limit)
         assert names(ledger) == []  # was told before
     assert names(ledger, limit=1) == []
