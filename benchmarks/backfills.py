@@ -33,8 +33,8 @@ BLOCKS = ("backfill", "steps", "changed")
 FULL_SIZE = (90, 100_000)
 """Days, and orders a day, that the limits are for."""
 WARM_UPS = 4
-"""Rounds of all ways before anything is measured. Java's compilers take half of what six waves cost in the first round,
-and are still at work in the fourth.
+"""Rounds of all ways before anything is measured: a fifth of what six waves cost in the first is Java's compilers, and
+they are still at work in the fourth.
 """
 BY_SIZE = "retcon, waves by size"
 SIX_WAVES = "retcon, 6 waves"
