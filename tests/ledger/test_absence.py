@@ -22,6 +22,7 @@ QUESTIONS: dict[str, tuple[Callable[[SqlLedger], object], object]] = {
     "pointer": (lambda ledger: ledger.pointer(FCT), None),
     "run": (lambda ledger: ledger.run("x"), None),
     "runs": (lambda ledger: ledger.runs(model=FCT, limit=3), []),
+    "unfinished_runs": (lambda ledger: ledger.unfinished_runs(), []),
     "waves": (lambda ledger: ledger.waves("x"), []),
     "slices": (lambda ledger: ledger.slices("x", FCT), []),
     "tallies": (lambda ledger: ledger.tallies(["x"]), {"x": Tally()}),

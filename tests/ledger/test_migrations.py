@@ -191,6 +191,7 @@ def test_drivers_that_prepare_one_ledger_at_once_make_it_once(uri: str, empty_le
 
 def test_a_ledger_made_by_a_newer_retcon_is_refused_by_all(empty_ledger: SqlLedger, fresh: Database) -> None:
     empty_ledger.prepare()
+    assert empty_ledger.runs() == []  # a process that had read it is told, too
     fresh.run("UPDATE retcon_alembic_version SET version_num = '9999'")
     plan = a_plan()
     for act in (

@@ -444,6 +444,34 @@ def test_runs_are_listed_newest_first_by_model_and_up_to_a_limit(ledger: SqlLedg
     assert ledger.runs(model="mart.unknown") == []
 
 
+def test_unfinished_runs_are_all_that_something_is_left_to_be_done_for(ledger: SqlLedger) -> None:
+    def begun(number: int) -> Driver:
+        return Driver(ledger, a_plan(f"run_{number}", days=1, wave=1), at=NOON + timedelta(days=number))
+
+    def failing(driver: Driver) -> None:
+        driver.stage()
+        driver.prove(verdict("drift", failed=True))
+
+    def cancelled(driver: Driver) -> None:
+        driver.tell(an_event(Cancelled, driver.plan))
+
+    def rolled_back(driver: Driver) -> None:
+        driver.begin_publish()
+        driver.publish()
+        driver.roll_back()
+
+    def publishing(driver: Driver) -> None:
+        driver.begin_publish()
+
+    # One of these only: those that publish the same table at once would be refused.
+    ways = [lambda _: None, lambda d: d.tell(tables_opened(d.plan)), lambda d: d.stage(), failing, cancelled]
+    for number, way in enumerate([*ways, rolled_back, lambda d: (d.begin_publish(), d.publish()), publishing]):
+        way(begun(number))
+    assert len({run.state for run in ledger.runs()}) == 8
+    assert ledger.unfinished_runs() == [run for run in ledger.runs() if not run.state.is_over]
+    assert [run.id for run in ledger.unfinished_runs()] == ["run_7", "run_3", "run_2", "run_1", "run_0"]
+
+
 def test_names_sort_by_their_characters_on_every_database(ledger: SqlLedger) -> None:
     models = ("mart.B", "mart._a", "mart.a", "marT.é", "mart.a_b", "mart.aB")
     Driver(ledger, a_plan(models=models, days=1, wave=1))

@@ -51,7 +51,7 @@ class Loader:
 
     def unfinished(self, names: Sequence[str]) -> Run | None:
         """A load of these models that was begun and isn't over: it comes first."""
-        under_way = [run for run in self._ledger.runs() if run.plan.load is not None and not run.state.is_over]
+        under_way = [run for run in self._ledger.unfinished_runs() if run.plan.load is not None]
         mine = [run for run in under_way if any(planned.name in names for planned in run.plan.models)]
         own = [run for run in mine if run.plan.environment == self._project.environment]
         return own[-1] if own else None

@@ -48,7 +48,7 @@ class Statuses:
         """Per model: what is published, and what is under way."""
         names = self._project.graph.select(select)
         last = self._ledger.last_published(names)
-        flying = self.progress([run for run in self._ledger.runs() if not run.state.is_over])
+        flying = self.progress(self._ledger.unfinished_runs())
         return [self._status(name, last.get(name), flying) for name in names]
 
     def history(self, model: str | None, limit: int | None) -> list[RunProgress]:

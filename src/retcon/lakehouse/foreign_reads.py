@@ -14,6 +14,7 @@ from retcon.core.projects import Source
 from retcon.core.promises import DELTA, JDBC
 from retcon.core.queries import quoted
 from retcon.errors import Fault, Refused, RetconError
+from retcon.lakehouse.java_classes import java_class
 from retcon.lakehouse.sessions import first_line
 
 MARK = "retcon"
@@ -90,7 +91,7 @@ def _tagged(frame: DataFrame, mark: str) -> DataFrame:
 
 
 def _tag(spark: SparkSession) -> Any:
-    return spark._jvm.org.apache.spark.sql.catalyst.trees.TreeNodeTag(MARK)  # type: ignore[union-attr] # it is live
+    return java_class(spark, "org.apache.spark.sql.catalyst.trees.TreeNodeTag")(MARK)
 
 
 def has_mark(leaf: Any, mark: str, spark: SparkSession) -> bool:

@@ -8,13 +8,11 @@ from dataclasses import replace
 from decimal import Decimal
 from functools import reduce
 from types import MappingProxyType
-from typing import Any
 
 from py4j.protocol import Py4JJavaError
-from pyspark import SparkContext
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import Column as SparkColumn
-from pyspark.sql import DataFrame, Row
+from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import DecimalType, StructField
 
@@ -37,6 +35,7 @@ from retcon.lakehouse.checksums import (
 )
 from retcon.lakehouse.differences import differing_rows
 from retcon.lakehouse.gate_values import is_unlisted, number_of
+from retcon.lakehouse.java_classes import java_class
 from retcon.lakehouse.predicates import slice_at, slice_key, slice_predicate
 from retcon.lakehouse.python_models import unsaid, worker_error
 from retcon.lakehouse.scoped_reads import ScopedReads, fitted, type_of
@@ -213,7 +212,7 @@ class Measuring:
         low, high = checksum_sums(_HASH)
         row = (
             alone.withColumn(_HASH, F.expr(row_hash(fields)))
-            .agg(F.count(F.lit(1)).alias("n"), F.expr(low).alias("low"), F.expr(high).alias("high"))
+            .agg(*map(F.expr, ("count(1) AS n", f"{low} AS low", f"{high} AS high")))
             .collect()[0]
         )
         if checksum_text(row["n"], row["low"] or 0, row["high"] or 0, shape_of(fields)) == checksum:
@@ -355,19 +354,19 @@ def _aggregated(frame: DataFrame, request: MeasureRequest, scales: list[int | No
     low, high = checksum_sums(_HASH)
     of_keys = [checksum_sums(_key_hash(at)) for at in range(keys)]
     measures: list[SparkColumn] = [
-        F.count(F.lit(1)).alias("rows"),
-        F.expr(low).alias("low"),
-        F.expr(high).alias("high"),
-        *(F.expr(low).alias(f"key_low_{at}") for at, (low, _) in enumerate(of_keys)),
-        *(F.expr(high).alias(f"key_high_{at}") for at, (_, high) in enumerate(of_keys)),
-        *(F.count_if(F.col(quoted(c)).isNull()).alias(f"null_{at}") for at, c in enumerate(request.not_null)),
+        F.expr("count(1) AS rows"),
+        F.expr(f"{low} AS low"),
+        F.expr(f"{high} AS high"),
+        *(F.expr(f"{low} AS key_low_{at}") for at, (low, _) in enumerate(of_keys)),
+        *(F.expr(f"{high} AS key_high_{at}") for at, (_, high) in enumerate(of_keys)),
+        *(F.expr(f"count_if({quoted(column)} IS NULL) AS null_{at}") for at, column in enumerate(request.not_null)),
         *(
             F.count_if(is_unlisted(frame, each, request.model)).alias(f"unlisted_{at}")
             for at, each in enumerate(request.listed)
         ),
         *(_surplus(columns).alias(f"surplus_{at}") for at, columns in enumerate(request.unique)),
         *(
-            _metric(metric.expression, scale).cast("string").alias(f"metric_{at}")
+            _metric(frame.sparkSession, metric.expression, scale).cast("string").alias(f"metric_{at}")
             for at, (metric, scale) in enumerate(zip(_asked(request), scales, strict=True))
         ),
     ]
@@ -386,25 +385,23 @@ def _surplus(columns: tuple[str, ...]) -> SparkColumn:
     return F.count_if(is_staged) - distinct
 
 
-def _metric(expression: str, scale: int | None) -> SparkColumn:
+def _metric(spark: SparkSession, expression: str, scale: int | None) -> SparkColumn:
     """The metric; a sum of decimals in units of their last digit, which is exact and costs a third."""
     if scale is None:
         return F.expr(expression)
     column = F.expr(expression[expression.index("(") + 1 : -1])
-    unscaled = _unscaled(column)
+    unscaled = _unscaled(spark, column)
     high, low = F.sum(F.shiftright(unscaled, 32)), F.sum(unscaled.bitwiseAND(F.lit(0xFFFFFFFF)))
     return high.cast("decimal(20,0)") * F.lit(1 << 32).cast("decimal(10,0)") + low.cast("decimal(20,0)")
 
 
-def _unscaled(decimal: SparkColumn) -> SparkColumn:
+def _unscaled(spark: SparkSession, decimal: SparkColumn) -> SparkColumn:
     """A decimal of at most 18 digits as the long that it is stored as. Spark has this expression, but no name for it;
     its own `sum` of more than 8 digits goes through BigDecimal, row by row.
     """
-    jvm: Any = SparkContext._active_spark_context._jvm  # type: ignore[union-attr] # there is one: frames exist
-    columns = jvm.org.apache.spark.sql.classic.ExpressionUtils
-    return SparkColumn(
-        columns.column(jvm.org.apache.spark.sql.catalyst.expressions.UnscaledValue(columns.expression(decimal._jc)))
-    )
+    columns = java_class(spark, "org.apache.spark.sql.classic.ExpressionUtils")
+    unscaled = java_class(spark, "org.apache.spark.sql.catalyst.expressions.UnscaledValue")
+    return SparkColumn(columns.column(unscaled(columns.expression(decimal._jc))))
 
 
 def _with_known(read: TableMeasures, known: Mapping[Slice, SliceMeasure], request: MeasureRequest) -> TableMeasures:

@@ -106,6 +106,8 @@ def cast_by_name(value: SparkColumn, kind: DataType, to: DataType) -> SparkColum
     goes by their order. What is new is NULL.
     """
     match kind, to:
+        case _ if kind == to:
+            return value
         case _ if kind.simpleString() == to.simpleString() or not any(isinstance(k, StructType) for k in _parts(kind)):
             return value.cast(to)
         case StructType(), StructType():

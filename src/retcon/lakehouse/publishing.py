@@ -22,12 +22,14 @@ from retcon.core.slices import Grain, Whole
 from retcon.errors import Conflict, Fault, Refused
 from retcon.fault_points import FaultPoint
 from retcon.lakehouse.group_commits import requested
+from retcon.lakehouse.java_classes import java_class
 from retcon.lakehouse.metadata_documents import ROUND
 from retcon.lakehouse.predicates import MOST_IN_A_LIST
-from retcon.lakehouse.scanned_files import ScannedFiles
+from retcon.lakehouse.scanned_files import JavaMethods, ScannedFiles
 from retcon.lakehouse.staging import Staging
 
 _UNTOUCHED = "nothing was published; production is untouched"
+_EXPRESSIONS = "org.apache.iceberg.expressions.Expressions"
 _METADATA, _CARRIED_OVER = FaultPoint("metadata written"), FaultPoint("branch carried over")
 
 
@@ -38,6 +40,7 @@ class Publishing:
         self._spark = spark
         self._staging = staging
         self._by_catalog = by_catalog
+        self._java = JavaMethods(spark)
 
     def prepare_publish(self, request: PublishRequest) -> PointerSwap:
         """Replace the run's slices on main by the proven files of its branch, in a metadata file of its own."""
@@ -184,7 +187,7 @@ class Publishing:
 
     def _expression(self, table: Any, request: PublishRequest | UndoRequest) -> Any:
         """The run's slices as one Iceberg expression: ranges for neighbours, lists for the rest, as a balanced tree."""
-        iceberg = self._spark._jvm.org.apache.iceberg.expressions.Expressions  # type: ignore[union-attr] # set on a live session
+        iceberg = java_class(self._spark, _EXPRESSIONS)
         slices = request.slices
         if isinstance(slices.grain, Whole):
             return iceberg.alwaysTrue()
@@ -210,12 +213,10 @@ class Publishing:
         return _balanced(getattr(iceberg, "or"), terms)
 
     def _listed(self, term: Any, among: Sequence[Any]) -> Any:
-        jvm = self._spark._jvm
-        assert jvm is not None
-        iceberg = jvm.org.apache.iceberg.expressions.Expressions
+        iceberg = java_class(self._spark, _EXPRESSIONS)
         lists: list[Any] = []
         for at in range(0, len(among), MOST_IN_A_LIST):
-            values = jvm.java.util.ArrayList()
+            values = java_class(self._spark, "java.util.ArrayList")()
             for value in among[at : at + MOST_IN_A_LIST]:
                 values.add(value)
             lists.append(getattr(iceberg, "in")(term, values))
@@ -240,7 +241,7 @@ class Publishing:
             .filter(self._expression(table, request))
             .includeColumnStats()
         )
-        files = ScannedFiles(self._spark, scan)
+        files = ScannedFiles(scan, self._java)
         if files.have_deletes():
             raise Refused(
                 f"a staged file of {request.table.written} has delete files",
@@ -260,7 +261,7 @@ class Publishing:
         """The branch, and the snapshots that no other ref leads to: an expiry by Iceberg 1.6 to 1.9 would take one that
         is left behind for undone, and delete its files, which are main's now.
         """
-        history = self._spark._jvm.org.apache.iceberg.util.SnapshotUtil  # type: ignore[union-attr] # set on a live session
+        history = java_class(self._spark, "org.apache.iceberg.util.SnapshotUtil")
         refs = {str(name): int(ref.snapshotId()) for name, ref in table.refs().items()}
         snapshot = table.snapshot(refs.pop(branch))
         transaction.manageSnapshots().removeBranch(branch).commit()
@@ -281,7 +282,7 @@ class Publishing:
         old = transaction.startMetadata().metadataFileLocation()
         metadata = transaction.currentMetadata()
         new = operations.metadataFileLocation(_next_file_name(old))
-        parser = self._spark._jvm.org.apache.iceberg.TableMetadataParser  # type: ignore[union-attr] # set on a live session
+        parser = java_class(self._spark, "org.apache.iceberg.TableMetadataParser")
         with _METADATA:
             parser.write(metadata, operations.io().newOutputFile(new))
         snapshot = metadata.currentSnapshot()

@@ -15,10 +15,12 @@ from pyspark.sql import DataFrame, SparkSession
 from retcon.core.jobs import Job
 from retcon.core.models import Model
 from retcon.errors import Refused, RetconError
+from retcon.lakehouse.java_classes import java_class
 from retcon.models import Run, Udf
 
 _WORKER_FRAME = re.compile(r'^\s*File "(?P<file>[^"]+)", line (?P<line>\d+)', re.MULTILINE)
 _WORKER_ERROR = re.compile(r"[^:]+:\d+: [\w.]+")
+_CATALYST = "org.apache.spark.sql.catalyst"
 _ORDER_DEPENDENT = frozenset({"First", "Last", "CollectList", "CollectSet", "AnyValue", "ListAgg", "Collect", "Mode"})
 """Spark calls them nondeterministic for the order of rows; an author may have settled that by a sort or a window."""
 _NOT_STAGED = "this wave was not staged; waves already staged are kept; production is untouched"
@@ -86,8 +88,8 @@ def register_udfs(spark: SparkSession, code: ProjectCode, names: tuple[str, ...]
 
 def _require_new_name(spark: SparkSession, name: str) -> None:
     """A temporary function would hide Spark's own of the same name."""
-    catalyst = spark._jvm.org.apache.spark.sql.catalyst  # type: ignore[union-attr] # set on a live session
-    if catalyst.analysis.FunctionRegistry.builtin().functionExists(catalyst.FunctionIdentifier(name)):
+    identifier = java_class(spark, f"{_CATALYST}.FunctionIdentifier")(name)
+    if java_class(spark, f"{_CATALYST}.analysis.FunctionRegistry").builtin().functionExists(identifier):
         raise Refused(
             f"functions.py: `{name}` is already a function of Spark SQL",
             state="nothing was staged; production is untouched",

@@ -32,6 +32,7 @@ from retcon.core.slices import Buckets, Grain, SliceSet, Whole
 from retcon.core.tables import Column
 from retcon.errors import Fault, GatesFailed, Refused
 from retcon.fault_points import FaultPoint
+from retcon.lakehouse.java_classes import java_class
 from retcon.lakehouse.predicates import slice_predicate
 from retcon.lakehouse.python_models import worker_error, worker_refusal
 from retcon.lakehouse.scoped_reads import ScopedReads, fitted, type_of
@@ -42,6 +43,7 @@ _WRONG_DATA = re.compile(r"SQLSTATE: (2[1-3]|42|P0)")
 _OUTSIDE = "retcon-row-outside-its-wave:"
 _KEY = "retcon-key-not-one-row:"
 _IDENTITY = "identity"
+_RESULT_FILES = re.compile(r"SQLPlanMetric\(number of result data files,(\d+),")
 _NEW, _COMPUTED = "__retcon_new", "__retcon_computed"
 _SMALL_WAVE = 256 * 1024**2
 _NOT_STAGED = "this wave was not staged; waves already staged are kept; production is untouched"
@@ -88,7 +90,7 @@ class Staging:
 
     def change_columns(self, job: Job, table: str, changes: Sequence[SchemaChange]) -> None:
         """All changes in one commit of the table's metadata; no data file is touched."""
-        utility = self._spark._jvm.org.apache.iceberg.spark.SparkSchemaUtil  # type: ignore[union-attr] # set on a live session
+        utility = java_class(self._spark, "org.apache.iceberg.spark.SparkSchemaUtil")
         output = utility.convert(self._reads.compute(job)._jdf.schema().asNullable())
         update = self.iceberg(table).updateSchema().caseSensitive(False)
         for change in changes:
@@ -180,7 +182,7 @@ class Staging:
 
     def iceberg(self, table: str) -> Any:
         """Iceberg's own handle of a table, freshly loaded."""
-        util = self._spark._jvm.org.apache.iceberg.spark.Spark3Util  # type: ignore[union-attr] # set on a live session
+        util = java_class(self._spark, "org.apache.iceberg.spark.Spark3Util")
         return util.loadIcebergTable(self._spark._jsparkSession, self._full(table))
 
     def _full(self, table: str) -> str:
@@ -344,22 +346,18 @@ def confined(frame: DataFrame, job: Job) -> DataFrame:
     wave = wave_of(frame, job)
     if job.filters_output:
         frame = frame.filter(f"({wave}) OR {quoted(by)} IS NULL")
-    value = F.coalesce(F.expr(f"CAST({quoted(by)} AS STRING)"), F.lit("NULL"))
-    error = F.raise_error(F.concat(F.lit(_OUTSIDE), value))
+    error = f"raise_error(concat('{_OUTSIDE}', coalesce(CAST({quoted(by)} AS STRING), 'NULL')))"
     # In a projection, not a filter: a filter may be pushed below joins and meet rows that never come out.
     # On another column, as a rule: Spark must see that the slice's own is as it was read, to write it where it is.
     name = next((column for column in frame.columns if column.lower() != by.lower()), by)
-    is_inside = F.expr(wave_of(frame, job, in_code=True))
-    return frame.withColumn(name, F.when(is_inside, F.col(quoted(name))).otherwise(error))
+    is_inside = wave_of(frame, job, in_code=True)
+    return frame.withColumn(name, F.expr(f"CASE WHEN {is_inside} THEN {quoted(name)} ELSE {error} END"))
 
 
 def _result_files(node: Any, values: Any) -> int:
-    metrics = node.metrics()
-    for metric in (metrics.apply(i) for i in range(metrics.size())):
-        if metric.name() == "number of result data files":
-            value = values.get(metric.accumulatorId())
-            return int(re.sub(r"\D", "", value.get())) if value.isDefined() else 0
-    return 0
+    found = _RESULT_FILES.search(node.metrics().mkString(" "))
+    value = values.get(int(found[1])) if found is not None else None
+    return int(re.sub(r"\D", "", value.get())) if value is not None and value.isDefined() else 0
 
 
 def _java_error(error: Py4JJavaError, job: Job) -> Fault:

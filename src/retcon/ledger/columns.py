@@ -6,12 +6,13 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any
 
 from sqlalchemy import BigInteger, Dialect, Integer, Text, TypeDecorator
 from sqlalchemy.types import TypeEngine
 
-from retcon.core.plans import canonical
+from retcon.core.plans import Plan, canonical, from_document
 
 PLAIN_TEXT = Text().with_variant(Text(collation="C"), "postgresql")
 """SQLite compares bytes; PostgreSQL would sort by the locale of its server."""
@@ -56,6 +57,20 @@ class Document(TypeDecorator[Any]):
 
     def process_result_value(self, value: str | None, dialect: Dialect) -> Any:
         return None if value is None else json.loads(value)
+
+
+class PlanDocument(Document):
+    """The document of a plan, read as the plan that it tells of; one text is read once."""
+
+    cache_ok = True
+
+    def process_result_value(self, value: str | None, dialect: Dialect) -> Plan | None:
+        return None if value is None else _plan_of(value)
+
+
+@lru_cache(maxsize=64)
+def _plan_of(text: str) -> Plan:
+    return from_document(json.loads(text))
 
 
 class Moment(TypeDecorator[datetime]):

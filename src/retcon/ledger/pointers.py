@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from sqlalchemy import ColumnElement, Connection, column, inspect, select, table, update
+from sqlalchemy import ColumnElement, Connection, bindparam, column, inspect, select, table, update
 
 from retcon.errors import Conflict
 
@@ -20,6 +20,14 @@ _ICEBERG_TABLES = table(
     column("table_name"),
     column("metadata_location"),
     column("previous_metadata_location"),
+)
+
+
+# Asked a hundred times a run: to make such a query takes longer than to ask it.
+_WHERE = select(_ICEBERG_TABLES.c.metadata_location).where(
+    _ICEBERG_TABLES.c.catalog_name == bindparam("catalog"),
+    _ICEBERG_TABLES.c.table_namespace == bindparam("namespace"),
+    _ICEBERG_TABLES.c.table_name == bindparam("name"),
 )
 
 
@@ -40,8 +48,8 @@ def swap_pointers(connection: Connection, catalog: str, swaps: Sequence[PointerS
 
 def pointer_of(connection: Connection, catalog: str, table_name: str) -> str | None:
     """Where a table's newest metadata file is; None where the catalog has no such table."""
-    query = select(_ICEBERG_TABLES.c.metadata_location).where(*_is_table(catalog, table_name))
-    return connection.scalar(query)
+    namespace, _, name = table_name.rpartition(".")
+    return connection.scalar(_WHERE, {"catalog": catalog, "namespace": namespace, "name": name})
 
 
 def is_catalog(connection: Connection) -> bool:

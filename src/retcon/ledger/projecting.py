@@ -7,7 +7,7 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import Any, assert_never
 
-from sqlalchemy import Connection, Table, bindparam, delete, exists, insert, select, update
+from sqlalchemy import Connection, Table, bindparam, delete, exists, insert, select, type_coerce, update
 
 from retcon.core.events import (
     ApplyBegan,
@@ -43,6 +43,7 @@ from retcon.core.runs import Run, RunState, SliceState, WaveState
 from retcon.errors import Refused
 from retcon.ledger import chain, exceptions, reading, watermarks
 from retcon.ledger.chain import Link
+from retcon.ledger.columns import Document
 from retcon.ledger.schema import CONSUMPTION, PROFILES, RUNS, SLICES, VERDICTS, WAVES
 from retcon.ledger.steps import overridden_by, proof_lapses, run_after
 
@@ -346,7 +347,7 @@ def _project_consumption(connection: Connection, run: str, event: Published) -> 
 
 
 def _project_expectation(connection: Connection, run: str, expect: Sequence[Mapping[str, Any]]) -> None:
-    plan = connection.scalar(select(RUNS.c.plan).where(RUNS.c.id == run))
+    plan = connection.scalar(select(type_coerce(RUNS.c.plan, Document)).where(RUNS.c.id == run))
     connection.execute(update(RUNS).where(RUNS.c.id == run).values(plan={**(plan or {}), "expect": list(expect)}))
 
 

@@ -17,7 +17,7 @@ from retcon.ledger.engines import database_file, engine_for, looking
 from retcon.ledger.faults import faults
 from retcon.ledger.looks import Look
 from retcon.ledger.pointers import is_catalog, pointer_of
-from retcon.ledger.schema import is_ready, revision_of
+from retcon.ledger.schema import has_ledger, is_current, revision_of
 
 if TYPE_CHECKING:
     from retcon.core.adoption import Adoption
@@ -37,7 +37,7 @@ class Questions:
     def __init__(self, uri: str, catalog_name: str) -> None:
         self._uri = uri
         self._catalog_name = catalog_name
-        self._has_catalog = False
+        self._has_catalog, self._has_ledger = False, False
         self._looking = local()
 
     @cached_property
@@ -51,7 +51,7 @@ class Questions:
         if "_engine" in self.__dict__:
             self._engine.dispose()
             del self.__dict__["_engine"]
-        self._has_catalog = False
+        self._has_catalog, self._has_ledger = False, False
 
     @contextmanager
     def look(self) -> Iterator[None]:
@@ -93,6 +93,10 @@ class Questions:
     def runs(self, *, model: str | None = None, limit: int | None = None) -> list[Run]:
         """Runs, newest first."""
         return self._read(partial(reading.runs, model=model, limit=limit), otherwise=[])
+
+    def unfinished_runs(self) -> list[Run]:
+        """Runs for which something is left to be done, newest first: of many years of them, a few."""
+        return self._read(reading.unfinished_runs, otherwise=[])
 
     def waves(self, run_id: str) -> list[RecordedWave]:
         """The waves of a run, by model, counted from 1."""
@@ -213,11 +217,16 @@ class Questions:
         """`keeps`: a look remembers the answer."""
 
         def answer(look: Look) -> T:
-            if not look.answer(is_ready):
+            if not look.answer(self._is_ready):
                 return otherwise
             return look.answer(question) if keeps else look.ask(question)
 
         return self._ask(answer, otherwise)
+
+    def _is_ready(self, connection: Connection) -> bool:
+        # Somebody may bring it up to date at any moment; but nobody takes it away.
+        self._has_ledger = self._has_ledger or has_ledger(connection)
+        return self._has_ledger and is_current(connection)
 
     def _ask(self, ask: Callable[[Look], T], otherwise: T) -> T:
         file = database_file(self._uri)

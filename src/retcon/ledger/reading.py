@@ -6,12 +6,12 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Connection, Row, Select, bindparam, exists, func, or_, select, true
+from sqlalchemy import Connection, Row, Select, bindparam, exists, func, or_, select, true, type_coerce
 
 from retcon.core.adoption import Adoption
 from retcon.core.chains import RecordedEvent
 from retcon.core.gates import Finding, Verdict
-from retcon.core.plans import codes_in, from_document
+from retcon.core.plans import codes_in
 from retcon.core.profiles import ColumnProfile, ProfileEntry, Side, entry_from
 from retcon.core.runs import (
     Consumed,
@@ -30,6 +30,7 @@ from retcon.core.runs import (
     WaveState,
 )
 from retcon.core.slices import SliceSet, cut_of
+from retcon.ledger.columns import Document
 from retcon.ledger.schema import ADOPTIONS, CONSUMPTION, EVENTS, PROFILES, RUNS, SLICES, VERDICTS, WAVES
 
 if TYPE_CHECKING:
@@ -53,10 +54,20 @@ def locked_run(connection: Connection, run_id: str) -> Run | None:
 
 def runs(connection: Connection, *, model: str | None, limit: int | None) -> list[Run]:
     """Runs, newest first."""
-    query = select(RUNS).order_by(RUNS.c.created.desc(), RUNS.c.id.desc()).limit(limit)
+    query = _newest_runs().limit(limit)
     if model is not None:
         query = query.where(exists().where(WAVES.c.run_id == RUNS.c.id, WAVES.c.model == model))
     return [_run_of(row) for row in connection.execute(query)]
+
+
+def unfinished_runs(connection: Connection) -> list[Run]:
+    """Runs for which something is left to be done, newest first."""
+    query = _newest_runs().where(RUNS.c.state.not_in([state for state in RunState if state.is_over]))
+    return [_run_of(row) for row in connection.execute(query)]
+
+
+def _newest_runs() -> Select[Any]:
+    return select(RUNS).order_by(RUNS.c.created.desc(), RUNS.c.id.desc())
 
 
 def waves(connection: Connection, run_id: str) -> list[RecordedWave]:
@@ -326,7 +337,10 @@ def standing_code(connection: Connection, model: str) -> dict[str, str]:
 @cache
 def _standing_plans() -> Select[Any]:
     newest = _newest_slices(written=False).subquery()
-    return select(RUNS.c.id, RUNS.c.plan).where(RUNS.c.id.in_(select(newest.c.run_id)))
+    # Of many plans no more than their codes: those of a year of loads aren't worth being made.
+    return select(RUNS.c.id, type_coerce(RUNS.c.plan, Document).label("plan")).where(
+        RUNS.c.id.in_(select(newest.c.run_id))
+    )
 
 
 def published_snapshots(connection: Connection, model: str) -> dict[str, int]:
@@ -411,7 +425,7 @@ def _run_of(row: Row[Any]) -> Run:
         id=row.id,
         kind=row.kind,
         state=RunState(row.state),
-        plan=from_document(row.plan),
+        plan=row.plan,
         by=row.who,
         created=row.created,
         updated=row.updated,

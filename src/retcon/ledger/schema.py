@@ -20,7 +20,7 @@ from sqlalchemy import (
 )
 
 from retcon.errors import Refused
-from retcon.ledger.columns import COUNTER, Document, Moment, Words
+from retcon.ledger.columns import COUNTER, Document, Moment, PlanDocument, Words
 
 REVISIONS = ("0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008", "0009", "0010", "0011", "0012")
 """Every revision that this version can bring up to date, oldest first; `migrations/` holds one file for each."""
@@ -35,7 +35,7 @@ RUNS = Table(
     Column("id", Words, primary_key=True),
     Column("kind", Words, nullable=False),
     Column("state", Words, nullable=False),
-    Column("plan", Document, nullable=False),
+    Column("plan", PlanDocument, nullable=False),
     Column("who", Words, nullable=False),
     Column("created", Moment, nullable=False),
     Column("updated", Moment, nullable=False),
@@ -250,14 +250,17 @@ DELIVERIES = Table(
     Column("error", Words),
 )
 
-_VERSION = table(VERSION_TABLE, column("version_num"))
+_REVISION = select(table(VERSION_TABLE, column("version_num")).c.version_num)
+
+
+def has_ledger(connection: Connection) -> bool:
+    """Was a ledger ever made in this database?"""
+    return inspect(connection).has_table(VERSION_TABLE)
 
 
 def revision_of(connection: Connection) -> str | None:
     """The revision of the ledger in this database; None where there is none."""
-    if not inspect(connection).has_table(VERSION_TABLE):
-        return None
-    return connection.scalar(select(_VERSION.c.version_num))
+    return connection.scalar(_REVISION) if has_ledger(connection) else None
 
 
 def require_known(revision: str | None) -> None:
@@ -272,7 +275,12 @@ def require_known(revision: str | None) -> None:
 
 def is_ready(connection: Connection) -> bool:
     """Is there a ledger? One of another revision is refused."""
-    revision = revision_of(connection)
+    return has_ledger(connection) and is_current(connection)
+
+
+def is_current(connection: Connection) -> bool:
+    """The same where one was made: it may be without a revision yet."""
+    revision = connection.scalar(_REVISION)
     require_known(revision)
     if revision is not None and revision != REVISIONS[-1]:
         raise Refused(
