@@ -9,11 +9,14 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 from retcon.core.jobs import MeasureRequest, UndoRequest
 from retcon.core.runs import RunState
 from retcon.errors import BadArguments, Conflict, GatesFailed, Refused, RetconError
 from retcon.flow.apply import Override, Until
+from retcon.lakehouse.sessions import measuring_session
 from tests.shops import Meddling, Shop
 
 pytestmark = pytest.mark.spark
@@ -42,6 +45,21 @@ def test_a_drift_beyond_its_bound_stops_the_run_and_an_override_is_on_record(sho
     assert shop.production("mart.revenue") != before
     overrides = {v.verdict.model: v.override for v in shop.workspace.ledger.verdicts(plan.id) if v.override}
     assert overrides == {"mart.orders_usd": "prices doubled", "mart.revenue": "prices doubled there too"}
+
+
+@pytest.mark.parametrize(("configured", "tasks"), [("8", 2), ("1", 1)])
+def test_sums_by_slice_are_put_together_by_two_tasks_and_other_jobs_keep_what_is_configured(
+    shop: Shop, configured: str, tasks: int
+) -> None:
+    running = shop.workspace.spark.newSession()
+    running.conf.set("spark.sql.shuffle.partitions", configured)
+
+    def tasks_of(session: SparkSession) -> int:
+        summed = session.range(1_000).groupBy(F.expr("id % 90")).agg(F.sum("id"))
+        return summed.rdd.getNumPartitions()
+
+    assert tasks_of(measuring_session(running, "lake", by_slice=True)) == tasks
+    assert tasks_of(measuring_session(running, "lake")) == int(configured)
 
 
 @pytest.mark.parametrize("key", ["order_id", "customer, amount_usd, order_id"])
