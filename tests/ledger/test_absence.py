@@ -11,7 +11,7 @@ import pytest
 
 from retcon.core.events import Paused
 from retcon.core.runs import Tally
-from retcon.errors import Refused
+from retcon.errors import Fault, Refused
 from retcon.ledger.questions import Questions
 from retcon.ledger.store import SqlLedger
 from tests.ledger.conftest import CATALOG, Database
@@ -76,6 +76,18 @@ def test_a_prepared_ledger_exists_and_answers_every_question_with_nothing(ledger
     with ledger.look():
         for ask, nothing in list(QUESTIONS.values())[1:]:
             assert ask(ledger) == ask(ledger) == nothing
+
+
+def test_a_ledger_that_is_taken_away_while_it_is_read_is_missed_once_and_then_not_there(
+    empty_ledger: SqlLedger, uri: str
+) -> None:
+    empty_ledger.prepare()
+    assert empty_ledger.runs() == []
+    Database(uri).run("DROP TABLE retcon_alembic_version")
+    with pytest.raises(Fault):
+        empty_ledger.runs()
+    assert empty_ledger.runs() == []
+    assert not empty_ledger.exists()
 
 
 def test_questions_cover_every_way_of_reading() -> None:

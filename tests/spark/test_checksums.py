@@ -252,7 +252,7 @@ def test_sums_of_decimals_are_exact(spark: SparkSession, values: list[int | None
         args={"rows": json.dumps([{"Amount": None if d is None else f"{d:f}"} for d in decimals])},
     )
     assert _summed_scale("SUM( amount )", frame) == scale
-    [row] = frame.agg(_metric("SUM( amount )", scale).cast("string").alias("sum")).collect()
+    [row] = frame.agg(_metric(spark, "SUM( amount )", scale).cast("string").alias("sum")).collect()
     there = [decimal for decimal in decimals if decimal is not None]
     assert number_of(row["sum"], "SUM( amount )", scale) == (sum(there) if there else None)
 

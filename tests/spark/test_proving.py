@@ -142,19 +142,23 @@ def test_keys_that_differ_by_less_than_checksums_tell_are_always_counted(
         shop.backfill("mart.points", end="2026-01-03")
 
 
-@pytest.mark.parametrize("few", [1_000_000, 0])
-def test_a_key_of_columns_that_are_not_there_is_told_as_the_mistake_that_it_is(
-    shop: Shop, monkeypatch: pytest.MonkeyPatch, few: int
+@pytest.mark.parametrize(
+    ("gate", "few"),
+    [("unique: [order_date, nowhere]", 1_000_000), ("unique: [order_date, nowhere]", 0), ("not_null: [nowhere]", 0)],
+)
+def test_a_gate_on_columns_that_are_not_there_is_told_as_the_mistake_that_it_is(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch, gate: str, few: int
 ) -> None:
     monkeypatch.setattr("retcon.flow.measure._FEW_ROWS", few)
     shop.open_doors()
     shop.write(
         "mart.everything",
-        "/* retcon\nslices: {by: order_date, every: day}\ngates: [unique: [order_date, nowhere]]\n"
+        f"/* retcon\nslices: {{by: order_date, every: day}}\ngates: [{gate}]\n"
         "inputs: {raw.orders: {time: order_date}}\n*/\nSELECT * FROM raw.orders",
     )
-    with pytest.raises(Refused, match=r"a gate can't be computed: .*nowhere"):
+    with pytest.raises(Refused, match=r"a gate can't be computed: .*nowhere") as refused:
         shop.backfill("mart.everything", end="2026-01-02")
+    assert " pos " not in refused.value.message, "no place in a text that nobody wrote"
 
 
 def test_a_key_without_the_slice_column_is_unique_over_the_whole_table(shop: Shop) -> None:

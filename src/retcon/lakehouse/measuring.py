@@ -359,7 +359,8 @@ def _aggregated(frame: DataFrame, request: MeasureRequest, scales: list[int | No
         F.expr(f"{high} AS high"),
         *(F.expr(f"{low} AS key_low_{at}") for at, (low, _) in enumerate(of_keys)),
         *(F.expr(f"{high} AS key_high_{at}") for at, (_, high) in enumerate(of_keys)),
-        *(F.expr(f"count_if({quoted(column)} IS NULL) AS null_{at}") for at, column in enumerate(request.not_null)),
+        # Not as text: an error would name a line and a place in it.
+        *(F.count_if(F.col(quoted(c)).isNull()).alias(f"null_{at}") for at, c in enumerate(request.not_null)),
         *(
             F.count_if(is_unlisted(frame, each, request.model)).alias(f"unlisted_{at}")
             for at, each in enumerate(request.listed)

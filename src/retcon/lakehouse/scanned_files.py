@@ -45,7 +45,7 @@ class ScannedFiles:
         try:
             gone = pool.submit(told).get().get(False)
             # Not by Java's iterator: its end is an exception, and to tell Python which one takes eighty questions.
-            return [str(gone[at]) for at in range(len(gone))]
+            return [str(gone.get(at)) for at in range(len(gone))]
         finally:
             pool.shutdown()
 

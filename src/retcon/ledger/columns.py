@@ -60,7 +60,9 @@ class Document(TypeDecorator[Any]):
 
 
 class PlanDocument(Document):
-    """The document of a plan, read as the plan that it tells of; one text is read once."""
+    """The document of a plan, read as the plan that it tells of. The same text gives the same plan, which nobody
+    changes.
+    """
 
     cache_ok = True
 
@@ -68,7 +70,7 @@ class PlanDocument(Document):
         return None if value is None else _plan_of(value)
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=256)
 def _plan_of(text: str) -> Plan:
     return from_document(json.loads(text))
 

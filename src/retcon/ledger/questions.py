@@ -10,6 +10,7 @@ from threading import local
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from sqlalchemy import Connection, Engine, Row
+from sqlalchemy.exc import DBAPIError
 
 from retcon.core.runs import Tally
 from retcon.ledger import exceptions, reading, watermarks
@@ -224,13 +225,18 @@ class Questions:
         return self._ask(answer, otherwise)
 
     def _is_ready(self, connection: Connection) -> bool:
-        # Somebody may bring it up to date at any moment; but nobody takes it away.
+        # Somebody may bring it up to date at any moment; that it is there is looked up once.
         self._has_ledger = self._has_ledger or has_ledger(connection)
-        return self._has_ledger and is_current(connection)
+        try:
+            return self._has_ledger and is_current(connection)
+        except DBAPIError:
+            self._has_ledger = False  # somebody may have taken it away
+            raise
 
     def _ask(self, ask: Callable[[Look], T], otherwise: T) -> T:
         file = database_file(self._uri)
         if file is not None and not file.exists():
+            self._has_ledger = False
             return otherwise
         with faults("the ledger was only read"):
             if self._look is not None:
