@@ -463,7 +463,6 @@ def test_unfinished_runs_are_all_that_something_is_left_to_be_done_for(ledger: S
     def publishing(driver: Driver) -> None:
         driver.begin_publish()
 
-    # One of these only: those that publish the same table at once would be refused.
     ways = [lambda _: None, lambda d: d.tell(tables_opened(d.plan)), lambda d: d.stage(), failing, cancelled]
     for number, way in enumerate([*ways, rolled_back, lambda d: (d.begin_publish(), d.publish()), publishing]):
         way(begun(number))

@@ -6,7 +6,6 @@ from sqlalchemy import Connection, exists, select, text
 
 from retcon.core.overlaps import InTheWay, shared_slices
 from retcon.core.plans import Plan
-from retcon.core.runs import RunState
 from retcon.ledger import leases, reading
 from retcon.ledger.schema import RUNS, WAVES
 
@@ -24,11 +23,10 @@ def queue(connection: Connection) -> None:
 def in_the_way(connection: Connection, plan: Plan) -> list[InTheWay]:
     """Runs that are opened and not over, and write slices of this plan; but for the one that it renews."""
     names = [model.name for model in plan.models]
-    is_over = [state for state in RunState if state.is_over]
     query = (
         select(RUNS.c.id)
         .where(
-            RUNS.c.state.not_in(is_over),
+            reading.IS_UNFINISHED,
             RUNS.c.id.not_in([plan.id, plan.request.refreshes or plan.id]),
             exists().where(WAVES.c.run_id == RUNS.c.id, WAVES.c.model.in_(names)),
         )

@@ -42,8 +42,7 @@ def swap_pointers(connection: Connection, catalog: str, swaps: Sequence[PointerS
             .values(metadata_location=new, previous_metadata_location=old)
         )
         if moved.rowcount != 1:
-            found = connection.scalar(select(current.metadata_location).where(*is_table))
-            raise _conflict(table_name, catalog, is_there=found is not None)
+            raise _conflict(table_name, catalog, is_there=pointer_of(connection, catalog, table_name) is not None)
 
 
 def pointer_of(connection: Connection, catalog: str, table_name: str) -> str | None:

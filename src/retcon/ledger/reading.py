@@ -36,6 +36,8 @@ from retcon.ledger.schema import ADOPTIONS, CONSUMPTION, EVENTS, PROFILES, RUNS,
 if TYPE_CHECKING:
     from retcon.core.events import Event
 
+IS_UNFINISHED = RUNS.c.state.not_in([state for state in RunState if state.is_over])
+"""Of a run, that something is left to be done for it."""
 _UNWRITTEN = SliceState.SAME, SliceState.LAPSED
 """States of slices that a publish left alone."""
 _MOST_NAMED = 500
@@ -62,8 +64,7 @@ def runs(connection: Connection, *, model: str | None, limit: int | None) -> lis
 
 def unfinished_runs(connection: Connection) -> list[Run]:
     """Runs for which something is left to be done, newest first."""
-    query = _newest_runs().where(RUNS.c.state.not_in([state for state in RunState if state.is_over]))
-    return [_run_of(row) for row in connection.execute(query)]
+    return [_run_of(row) for row in connection.execute(_newest_runs().where(IS_UNFINISHED))]
 
 
 def _newest_runs() -> Select[Any]:
