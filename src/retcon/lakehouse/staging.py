@@ -28,11 +28,12 @@ from retcon.core.evolution import (
 from retcon.core.jobs import Job, WaveTarget
 from retcon.core.queries import quoted, quoted_name, text_literal
 from retcon.core.reads import Read
-from retcon.core.slices import Buckets, Grain, SliceSet, Whole
+from retcon.core.slices import Buckets, Grain, SliceSet
 from retcon.core.tables import Column
 from retcon.errors import Fault, GatesFailed, Refused
 from retcon.fault_points import FaultPoint
 from retcon.lakehouse.java_classes import java_class
+from retcon.lakehouse.placing import are_inside, partitioned_by, takes_as_it_comes, whole_partitions
 from retcon.lakehouse.predicates import slice_predicate
 from retcon.lakehouse.python_models import worker_error, worker_refusal
 from retcon.lakehouse.scoped_reads import ScopedReads, fitted, type_of
@@ -42,7 +43,6 @@ _WRONG_DATA = re.compile(r"SQLSTATE: (2[1-3]|42|P0)")
 """Bad casts, divisions by zero, and what the SQL raises itself: the same rows fail the same way again."""
 _OUTSIDE = "retcon-row-outside-its-wave:"
 _KEY = "retcon-key-not-one-row:"
-_IDENTITY = "identity"
 _RESULT_FILES = re.compile(r"SQLPlanMetric\(number of result data files,(\d+),")
 _NEW, _COMPUTED = "__retcon_new", "__retcon_computed"
 _SMALL_WAVE = 256 * 1024**2
@@ -85,7 +85,7 @@ class Staging:
         with _MADE:
             self._spark.sql(
                 f"CREATE TABLE IF NOT EXISTS {self._full(table)} ({columns}) USING iceberg {comment}"
-                f"{_partitioning(job, frame)}TBLPROPERTIES ({listed})"
+                f"{partitioned_by(job, frame)}TBLPROPERTIES ({listed})"
             )
 
     def change_columns(self, job: Job, table: str, changes: Sequence[SchemaChange]) -> None:
@@ -139,13 +139,17 @@ class Staging:
 
     def stage(self, job: Job, target: WaveTarget) -> Mapping[str, int]:
         """Compute a wave and replace its slices on the branch; the files that were read, by table."""
-        has_small_slices = job.largest is not None and job.largest <= _SMALL_SLICE
+        is_small = job.largest is not None and job.largest <= _SMALL_SLICE
         with _telling_errors(job, self._reads):
-            frame = slices_of(self._by_partition() if has_small_slices else self._reads, job)
-            is_in_place = has_small_slices and _comes_by_slice(frame, job)
+            frame, is_in_place = (
+                _placed(self._by_partition(), job) if is_small else (slices_of(self._reads, job), False)
+            )
+            is_in_order = is_in_place and takes_as_it_comes(self.iceberg(target.table), job, frame)
         options = {
             **({"distribution-mode": "none"} if is_in_place else {}),
-            "fanout-enabled": str(is_in_place or _fits_in_memory(job)).lower(),
+            # Iceberg would have rows sorted by partition, where they aren't kept apart in memory.
+            **({"use-table-distribution-and-ordering": "false"} if is_in_order else {}),
+            "fanout-enabled": str(not is_in_order and (is_in_place or _fits_in_memory(job))).lower(),
             "snapshot-property.retcon.model": job.model.name,
         }
         writer = self._writer(frame, job.slices, target, options)
@@ -256,45 +260,6 @@ def _fits_in_memory(job: Job) -> bool:
     return job.bytes is not None and job.bytes <= _SMALL_WAVE and len(partitions) <= _FEW_FILES
 
 
-def _partitioning(job: Job, frame: DataFrame) -> str:
-    """A slice is made of whole partitions: of one, but for weeks, for which Iceberg has none."""
-    by, transform = job.model.slicing.by, _transform(job, frame)
-    if by is None or transform is None:
-        return ""
-    if isinstance(job.slices.grain, Buckets):
-        return f"PARTITIONED BY (bucket({job.slices.grain.number}, {quoted(by)})) "
-    return f"PARTITIONED BY ({quoted(by) if transform == _IDENTITY else f'{transform}({quoted(by)})'}) "
-
-
-def _transform(job: Job, frame: DataFrame) -> str | None:
-    """Iceberg's name for how the slice's column is made into partitions."""
-    by, cut = job.model.slicing.by, job.slices.grain
-    if by is None or isinstance(cut, Whole):
-        return None
-    if isinstance(cut, Buckets):
-        return "bucket"
-    unit = Grain.DAY if cut is Grain.WEEK else cut
-    return _IDENTITY if unit is Grain.DAY and type_of(frame, by) == "date" else f"{unit.value}s"
-
-
-def _comes_by_slice(frame: DataFrame, job: Job) -> bool:
-    """Does every task yield whole partitions of the table? Then each file is written where its rows are."""
-    plan = frame._jdf.queryExecution().executedPlan()
-    if plan.getClass().getSimpleName() == "AdaptiveSparkPlanExec":
-        plan = plan.initialPlan()
-    partitioning = plan.outputPartitioning()
-    if partitioning.getClass().getSimpleName() != "KeyGroupedPartitioning" or partitioning.expressions().size() != 1:
-        return False
-    expression = partitioning.expressions().apply(0)
-    is_column = expression.getClass().getSimpleName() == "AttributeReference"
-    column = expression if is_column else expression.references().head()
-    transform = _IDENTITY if is_column else expression.function().name()
-    is_same = transform == _transform(job, frame)
-    if is_same and isinstance(job.slices.grain, Buckets):
-        is_same = expression.numBucketsOpt().get() == job.slices.grain.number
-    return bool(is_same and column.name().lower() == str(job.model.slicing.by).lower())
-
-
 def wave_of(frame: DataFrame, job: Job, *, in_code: bool = False) -> str:
     """The predicate of the job's slices on its own result."""
     by = job.model.slicing.by
@@ -314,6 +279,24 @@ def slices_of(reads: ScopedReads, job: Job) -> DataFrame:
     column = job.keyed.keys.column
     kept = reads.of_keys(there, column, job.keyed, others=True)
     return kept.unionByName(reads.of_keys(computed, column, job.keyed))
+
+
+def _placed(reads: ScopedReads, job: Job) -> tuple[DataFrame, bool]:
+    """The job's slices as they will be; does each task yield whole partitions of the table?"""
+    if job.carried is not None or job.parts:
+        frame = slices_of(reads, job)
+        return frame, whole_partitions(frame, job) is not None
+    computed = reads.compute(job)
+    frame = _untied(computed)
+    partitions = whole_partitions(frame, job)
+    # Where the partitions that tasks yield are all of the wave, no row needs to be asked.
+    is_inside = partitions is not None and not job.filters_output and are_inside(partitions, job)
+    return frame if is_inside else confined(computed, job), partitions is not None
+
+
+def _untied(frame: DataFrame) -> DataFrame:
+    """A writer analyses the text of an untouched query again, when its views are gone."""
+    return frame.select("*")
 
 
 def computed_by(reads: ScopedReads, job: Job) -> DataFrame:
@@ -341,8 +324,7 @@ def confined(frame: DataFrame, job: Job) -> DataFrame:
     """The result held to its wave: cut down where more was read than the wave, else a row outside is an error."""
     by = job.model.slicing.by
     if by is None:
-        # A writer analyses the text of an untouched query again, when its views are gone.
-        return frame.select("*")
+        return _untied(frame)
     wave = wave_of(frame, job)
     if job.filters_output:
         frame = frame.filter(f"({wave}) OR {quoted(by)} IS NULL")
