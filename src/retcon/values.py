@@ -13,8 +13,13 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 T = TypeVar("T")
 
-_METHODS = ("__repr__", "__eq__", "__hash__", "__init__")
-"""What Python makes of a dataclass for its objects; the last one stands for all."""
+_METHODS = {
+    "__init__": {"repr": False, "eq": False},
+    "__repr__": {"init": False, "eq": False},
+    "__eq__": {"init": False, "repr": False},
+    "__hash__": {"init": False, "repr": False},
+}
+"""What Python makes of a dataclass for its objects, and how it is told to make no more than that."""
 _ABOUT_IT = ("__dataclass_params__", "__match_args__", "__dataclass_fields__")
 
 
@@ -41,7 +46,7 @@ def _late(cls: type[T]) -> type[T]:
 
 def _placeholder(cls: type, name: str, written: dict[str, Any]) -> Callable[..., Any]:
     def method(self: object, *args: Any, **given: Any) -> Any:
-        _make(cls, written)
+        _make(cls, name, written)
         return getattr(cls, name)(self, *args, **given)
 
     return method
@@ -55,20 +60,22 @@ class _Fields:
         self._written = written
 
     def __get__(self, instance: object, owner: Any) -> Any:
-        _make(self._cls, self._written)
+        _make(self._cls, "__init__", self._written)
         return owner.__dataclass_fields__
 
 
-def _make(cls: type, written: dict[str, Any]) -> None:
+def _make(cls: type, method: str, written: dict[str, Any]) -> None:
     """Of a class with the same body, since what is made of it now must find nothing there. Threads that do this at
     once make the same.
     """
-    made: Any = dataclasses.dataclass(frozen=True, kw_only=True)(type(cls.__name__, cls.__bases__, written))
-    for name, item in written.items():
-        if isinstance(item, Field):
+    twin = type(cls.__name__, cls.__bases__, written)
+    made: Any = dataclasses.dataclass(frozen=True, kw_only=True, **_METHODS[method])(twin)
+    if method == "__init__":
+        for name in _ABOUT_IT:
+            setattr(cls, name, getattr(made, name))
+        for name in (name for name, item in written.items() if isinstance(item, Field)):
             setattr(cls, name, vars(made).get(name))
-    for name in (*_ABOUT_IT, *_METHODS):
-        setattr(cls, name, getattr(made, name))
+    setattr(cls, method, getattr(made, method))
 
 
 def _refuse(self: object, name: str, *_: object) -> NoReturn:
