@@ -160,6 +160,8 @@ def main() -> None:
             subprocess.run(demo, check=True, capture_output=True)
             (folder / "ready").touch()
         environ = {**os.environ, "RETCON_CACHE": str(folder / "cache")}
+        # Some shells forbid Python to keep its bytecode: each process would compile retcon anew, as no user's does.
+        environ.pop("PYTHONDONTWRITEBYTECODE", None)
         start = statistics.median(cpu(("--version",), environ) for _ in range(given.rounds))
         for question in questions(folder):
             cpu(question.words, environ)  # warms up what is kept between commands

@@ -15,7 +15,8 @@ RetconError                    exit  what it means
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from retcon.values import dataclass
 
 
 class RetconError(Exception):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from http.client import HTTPException
 from typing import Any
 from urllib.error import HTTPError, URLError
@@ -13,6 +12,7 @@ from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 from retcon.core.hooks import WatermarkHook
 from retcon.fault_points import FaultPoint
+from retcon.values import dataclass
 
 _CALLED = FaultPoint("hook called")
 

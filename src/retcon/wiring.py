@@ -8,7 +8,7 @@ import secrets
 import string
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
@@ -17,6 +17,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, cast
 
 from retcon.errors import BadArguments, Problem, Refused
+from retcon.values import dataclass
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -6,6 +6,7 @@ import gc
 import io
 import subprocess
 import sys
+import threading
 from collections import Counter
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import pytest
 from sqlalchemy import Connection, Engine, event
 
 from retcon import __version__
+from retcon.__main__ import main
 from retcon.cli.main import COMMANDS, command_of, run
 from retcon.errors import Fault
 from retcon.wiring import Workspace
@@ -193,15 +195,28 @@ def test_the_project_is_found_from_a_folder_inside_it_or_named(
     assert retcon("check", "--project", "bare").code == 0
 
 
-def test_a_call_leaves_pythons_garbage_collector_as_it_was(
-    retcon: Retcon, bare: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_process_lets_python_look_for_garbage_seldom_and_still(monkeypatch: pytest.MonkeyPatch) -> None:
     usual, during = gc.get_threshold(), []
-    monkeypatch.setattr(Workspace, "statuses", property(lambda _: during.append(gc.get_threshold())))
-    retcon("status")
-    assert gc.isenabled()
-    assert usual[0] < during[0][0] < 1_000_000, "seldom, and still"
-    assert (gc.get_threshold(), gc.get_freeze_count()) == (usual, 0)
+    monkeypatch.setattr(threading, "active_count", lambda: 2)  # one that has others isn't ended at once
+    monkeypatch.setattr("retcon.cli.main.run", lambda: during.append((gc.isenabled(), gc.get_threshold())) or 5)
+    try:
+        assert main() == 5
+    finally:
+        gc.unfreeze()
+        gc.set_threshold(*usual)
+    ((is_enabled, (objects, *_)),) = during
+    assert is_enabled
+    assert usual[0] < objects < 1_000_000
+
+
+def test_the_process_ends_with_what_was_to_be_done_at_its_end(bare: Path) -> None:
+    text = (
+        "import atexit, sys; atexit.register(print, 'the end'); sys.argv = ['retcon', 'nope'];"
+        "from retcon.__main__ import main; sys.exit(main())"
+    )
+    done = subprocess.run([sys.executable, "-c", text], cwd=bare, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (2, "the end\n")
+    assert "nope" in done.stderr
 
 
 def test_calls_in_one_process_leave_nothing_to_the_next(retcon: Retcon, bare: Path) -> None:
@@ -289,7 +304,6 @@ def test_nobody_needs_to_listen_to_stderr(bare: Path, monkeypatch: pytest.Monkey
 
 
 def test_a_real_pipe_may_be_closed_early(shop: Path) -> None:
-    text = "import sys; from retcon.cli.main import run; sys.exit(run(['check', '--json']))"
-    shell = f'{sys.executable} -c "{text}" | true; echo ${{PIPESTATUS[0]}}'
+    shell = f"{sys.executable} -m retcon check --json | true; echo ${{PIPESTATUS[0]}}"
     done = subprocess.run(["bash", "-c", shell], cwd=shop, capture_output=True, text=True, check=True)
     assert (done.stdout, done.stderr) == ("0\n", "")

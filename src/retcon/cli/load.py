@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Annotated
 
 import typer
@@ -28,6 +27,7 @@ from retcon.flow.load import Due
 from retcon.flow.plan import Ask
 from retcon.flow.schedule import taking
 from retcon.flow.still_fits import changed_code
+from retcon.values import dataclass
 from retcon.wiring import Workspace, new_claim, new_suffix
 
 _REASON = "load: what changed in the inputs"

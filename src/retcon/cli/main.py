@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from importlib import import_module
 from typing import Annotated, Any, cast
 
@@ -19,10 +18,6 @@ from retcon.cli.terminals import Terminal
 from retcon.errors import RetconError
 
 _COMPLETION = "_RETCON_COMPLETE"
-_SELDOM = 50_000
-"""Objects made since Python looked for garbage last; by itself it looks after 700. A command that runs for hours makes
-as many in seconds.
-"""
 
 
 COMMANDS = {
@@ -107,8 +102,7 @@ def run(argv: Sequence[str] | None = None) -> int:
     name = next((word for word in arguments if not word.startswith("-")), None)
     terminal = Terminal(command=name, as_json="--json" in arguments)
     try:
-        with _collecting_seldom(is_last=argv is None):
-            code = _answered(arguments, terminal)
+        code = _answered(arguments, terminal)
         sys.stdout.flush()
     except BrokenPipeError:
         _let_go_of_stdout()
@@ -116,21 +110,6 @@ def run(argv: Sequence[str] | None = None) -> int:
     finally:
         terminal.close()
     return code
-
-
-@contextmanager
-def _collecting_seldom(*, is_last: bool) -> Iterator[None]:
-    """Let Python look for garbage less often. What a short command makes is mostly modules, which stay: looking through
-    them, again and again while they are loaded and twice more when the process ends, takes a tenth of its time.
-    """
-    usual = gc.get_threshold()
-    gc.set_threshold(_SELDOM, *usual[1:])
-    try:
-        yield
-    finally:
-        gc.set_threshold(*usual)
-        if is_last:
-            gc.freeze()  # the process ends, and with it everything
 
 
 def _answered(arguments: list[str], terminal: Terminal) -> int:

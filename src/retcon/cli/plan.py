@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Annotated
@@ -29,6 +29,7 @@ from retcon.core.slices import SliceSet
 from retcon.errors import BadArguments
 from retcon.flow.plan import Ask
 from retcon.project.key_files import Gathered
+from retcon.values import dataclass
 from retcon.wiring import Workspace, new_suffix
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from time import monotonic
 
 from rich.console import Console
@@ -13,6 +13,7 @@ from rich.text import Text
 
 from retcon.cli.figures import count, counted, duration
 from retcon.flow.ports import Progress, Watch
+from retcon.values import dataclass
 
 _VERBS = {
     "open": ("opening", "opened"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from retcon.cli.progress import watching
@@ -15,6 +15,7 @@ from retcon.core.runs import Run
 from retcon.errors import BadArguments
 from retcon.flow.compare_rows import Asking, compare_rows, compared_models, sides_of
 from retcon.flow.records import Records
+from retcon.values import dataclass
 from retcon.wiring import Workspace
 
 LIMIT = 20

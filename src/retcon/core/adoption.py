@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 
 from retcon.core.evolution import SchemaChange, change_text, is_built_beside
@@ -11,6 +10,7 @@ from retcon.core.models import Model
 from retcon.core.slices import SliceSet
 from retcon.core.tables import TableFacts
 from retcon.errors import Refused
+from retcon.values import dataclass
 
 OWNER = "retcon.model"
 """The property that a table made by retcon has."""

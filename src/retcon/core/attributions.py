@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from decimal import Decimal
 
 from retcon.core.sums import difference, sum_of
+from retcon.values import dataclass
 
 ROWS = "rows"
 """The measure that every slice has, beside its metrics."""

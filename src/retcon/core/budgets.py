@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from retcon.core.durations import seconds_text
 from retcon.core.estimates import Estimate, Price
 from retcon.errors import BadArguments, Refused
+from retcon.values import dataclass
 
 _BUDGET = re.compile(r"(\d+(?:\.\d+)?)\s*([^\W\d_]*)")
 _UNITS = {"s": 1, "sec": 1, "second": 1, "min": 60, "minute": 60, "h": 3600, "hour": 3600, "day": 86400}

@@ -8,11 +8,11 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from retcon.core.slices import Cut, SliceSet
 from retcon.core.tables import TableFile, digest_of
+from retcon.values import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from retcon.core.plans import canonical
+from retcon.values import dataclass
 
 if TYPE_CHECKING:
     from retcon.core.events import Event

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from retcon.core.models import Input
 from retcon.core.slices import WHOLE, Cut, SliceSet
 from retcon.core.watermarks import Mark, Watermark
+from retcon.values import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)

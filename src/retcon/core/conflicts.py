@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 
 from retcon.core.models import Input, Model
 from retcon.core.plans import PlannedModel
 from retcon.core.slices import Cut, Grain, SliceSet
 from retcon.core.tables import Changed
+from retcon.values import dataclass
 
 REWRITE = "replace"
 """Iceberg's word for a commit that writes the same rows into other files, as compaction does."""

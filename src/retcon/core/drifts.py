@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from retcon.core.comparisons import ComparedInput
 from retcon.core.conflicts import Commit
 from retcon.core.slices import SliceSet
 from retcon.core.watermarks import Watermark
+from retcon.values import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)

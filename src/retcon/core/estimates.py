@@ -7,10 +7,12 @@ over the waves of earlier runs; how far these runs were from what that comes to 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from itertools import combinations
 from math import sqrt
 from typing import Any
+
+from retcon.values import dataclass
 
 _FEW = 0.5
 """So much is a single measurement in doubt, both ways; of n, the square root of n less."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from retcon.core.certificates import TableCertificate
 from retcon.core.gates import Verdict
 from retcon.core.runs import Consumed, RunState, RunTable, ScanEvidence, SliceState
 from retcon.core.tasks import Tasks
+from retcon.values import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from itertools import pairwise
 from typing import Any, assert_never
@@ -14,6 +13,7 @@ from retcon.core.suggestions import nearest
 from retcon.core.tables import Column, SchemaVersion, TableFacts
 from retcon.core.types import Kind, is_same_type, kind_of, plain_type
 from retcon.errors import Refused
+from retcon.values import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)

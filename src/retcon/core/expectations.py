@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from decimal import Decimal
 from typing import Any
 
 from retcon.core.gates import Drift, Evidence, Finding, Metric, Verdict, judge, percent
 from retcon.core.measures import TableMeasures
 from retcon.core.slices import Slice
+from retcon.values import dataclass
 
 EXPECT = "expect"
 

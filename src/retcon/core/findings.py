@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from decimal import Decimal
+
+from retcon.values import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime, timedelta
 
 from retcon.core.loads import Found, troubles_of
 from retcon.core.slices import Grain, Slice, SliceSet
+from retcon.values import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)

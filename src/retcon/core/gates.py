@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from decimal import Decimal
 from typing import Any, assert_never
 
@@ -20,6 +20,7 @@ from retcon.core.suites import GreatExpectations, Unmet, judge_expectations
 from retcon.core.sums import sum_of
 from retcon.core.table_gates import Counted, ForeignKey, NoRows, judge_foreign_key, judge_no_rows
 from retcon.core.value_gates import Accepted, NullRate, judge_accepted, judge_null_rate
+from retcon.values import dataclass
 
 SCHEMA, OUTSIDE_SCOPE, PARITY, EMPTY = "schema", "outside_scope", "parity", "empty"
 VALID = "valid"

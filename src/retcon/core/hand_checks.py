@@ -5,12 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from retcon.core.models import Input, Model
 from retcon.core.reads import Read
 from retcon.core.row_diffs import RowDiff, RowPair
 from retcon.core.slices import Buckets, Grain
+from retcon.values import dataclass
 
 MOST_INPUT_ROWS = 5
 """Of each input, for each row."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime
 from typing import Any
 
 from retcon.core.watermarks import NOTHING_LOADED, Mark
+from retcon.values import dataclass
 
 TRIES = 3
 """Of one delivery, in one command; the next command tries again."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
 from retcon.core.events import Published, RolledBack
 from retcon.core.pointers import TableCommit
 from retcon.core.runs import Consumed
+from retcon.values import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from retcon.core.events import StagedSlice
 from retcon.core.gates import Metric
@@ -14,6 +13,7 @@ from retcon.core.reads import Read
 from retcon.core.runs import RunTable
 from retcon.core.slices import Slice, SliceSet
 from retcon.core.tasks import Tasks
+from retcon.values import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from retcon.core.models import Model, Strategy
 from retcon.errors import BadArguments
+from retcon.values import dataclass
 
 MOST_INLINE = 200
 """Keys that a plan lists itself, and a query may hold as a list; more of them are joined, from a file."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from retcon.values import dataclass
 
 LEASE_SECONDS = 60.0
 """After this long without a sign of life, another process may take the run over."""

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from retcon.errors import Refused
+from retcon.values import dataclass
 
 
 class OverLimits(Refused):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import UTC, datetime, timedelta
 
 from retcon.core.exceptions import LateChange
@@ -11,6 +11,7 @@ from retcon.core.models import Input, Model, OnChange
 from retcon.core.slices import Grain, SliceSet
 from retcon.core.watermarks import Advance
 from retcon.errors import Refused
+from retcon.values import dataclass
 
 NEVER_BUILT = "never built"
 """Why a slice is stale of which no input tells."""

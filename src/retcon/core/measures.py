@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from decimal import Decimal
 from enum import StrEnum
 
 from retcon.core.slices import Slice
+from retcon.values import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)

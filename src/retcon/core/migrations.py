@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from retcon.core.measures import FullRefresh, SliceMeasure
 from retcon.core.models import Input, Model, OnChange, Strategy, reach_text
 from retcon.core.slices import Grain, Slice, SliceSet
 from retcon.errors import Refused
+from retcon.values import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import date, timedelta
 from enum import StrEnum
 
@@ -10,6 +10,7 @@ from retcon.core.gates import EMPTY, ONE_ROW, OUTSIDE_SCOPE, PARITY, SCHEMA, Gat
 from retcon.core.queries import Batching, Entity, Query
 from retcon.core.slices import WHOLE, Buckets, Cut, Grain, SliceSet
 from retcon.core.validity import Validity, gate_name
+from retcon.values import dataclass
 
 Reach = int | timedelta
 """How far around its own slice a model reads: a number of its slices, or a time in whole hours."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from retcon.core.leases import Driver
 from retcon.core.planning import abridged
@@ -11,6 +10,7 @@ from retcon.core.plans import Plan, PlannedModel
 from retcon.core.runs import Run
 from retcon.core.slices import Grain, SliceSet
 from retcon.errors import Conflict
+from retcon.values import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)

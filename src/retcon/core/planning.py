@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import datetime, timedelta
 
 from retcon.core.gates import OTHER_KEYS
@@ -19,6 +19,7 @@ from retcon.core.tables import TableContents, TableFacts, TableFile, Told, conte
 from retcon.core.versions import versions_of
 from retcon.core.waves import cut_waves
 from retcon.errors import Refused
+from retcon.values import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, field, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
@@ -20,6 +20,7 @@ from retcon.core.keys import Keys, keys_from
 from retcon.core.models import Order
 from retcon.core.slices import Cut, SliceSet, cut_of
 from retcon.core.watermarks import Advance, advance_document, advance_from
+from retcon.values import dataclass
 
 Document = dict[str, Any]
 

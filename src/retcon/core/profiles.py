@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, field, replace
 from decimal import Decimal
 from enum import StrEnum
 from fractions import Fraction
@@ -13,6 +13,7 @@ from typing import Any
 
 from retcon.core.row_histories import RowHistory, usual_number, usual_rows
 from retcon.core.slices import Slice
+from retcon.values import dataclass
 
 _LEAST_SHARE = 1e-4
 """Of a bin, for the index: an empty one would make it infinite."""

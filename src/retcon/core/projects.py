@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from retcon.core.estimates import Price
 from retcon.core.graphs import Graph
 from retcon.core.hooks import WatermarkHook
 from retcon.core.limits import Limits
+from retcon.values import dataclass
 
 _SECRET = re.compile(r"(?i)secret|passw|token|credential|(access|account|api|private)[._-]?key|://[^/@\s]*:[^/@\s]*@")
 """As Spark redacts its settings, in keys and in values."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 
 from retcon.core.graphs import Graph
 from retcon.core.models import Input, Model
@@ -11,6 +10,7 @@ from retcon.core.plans import PlannedModel
 from retcon.core.slices import Buckets, Cut, Grain
 from retcon.core.tables import TableFacts
 from retcon.errors import Refused
+from retcon.values import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from retcon.core.models import Input
 from retcon.core.slices import WHOLE, Cut, Grain, SliceSet
+from retcon.values import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from decimal import Decimal
 
 from retcon.core.findings import Finding, percent
 from retcon.core.measures import Metric, TableMeasures
 from retcon.core.slices import Slice
 from retcon.core.sums import difference, sum_of
+from retcon.values import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)

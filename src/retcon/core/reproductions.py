@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import timedelta
 from enum import StrEnum
 
@@ -12,6 +12,7 @@ from retcon.core.chains import RecordedEvent
 from retcon.core.events import Rebased, Reproduced, SlicesKept, WaveStaged
 from retcon.core.runs import RecordedSlice
 from retcon.core.slices import Cut, SliceSet
+from retcon.values import dataclass
 
 _AGE = "history.expire.max-snapshot-age-ms"
 _DEFAULT_AGE = timedelta(days=5)

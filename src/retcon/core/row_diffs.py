@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 
 from retcon.core.models import Model
 from retcon.core.reads import Read
 from retcon.core.slices import Slice, SliceSet
+from retcon.values import dataclass
 
 TOLERANCE = 1e-9
 """Relative difference of floating-point values below which they count as the same."""

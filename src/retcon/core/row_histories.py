@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from math import ceil, floor
 from statistics import median
 from typing import TypeVar
 
 from retcon.core.slices import Grain, Slice
+from retcon.values import dataclass
 
 N = TypeVar("N", int, float)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import datetime
 from enum import StrEnum
 
@@ -11,6 +11,7 @@ from retcon.core.evolution import AddColumn
 from retcon.core.gates import Verdict
 from retcon.core.plans import Plan
 from retcon.errors import Refused
+from retcon.values import dataclass
 
 
 class RunState(StrEnum):

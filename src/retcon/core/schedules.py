@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta, tzinfo
 from enum import StrEnum
 
 from retcon.core.leases import Driver
 from retcon.core.models import Model
+from retcon.values import dataclass
 
 _SHIFT = timedelta(hours=3)
 """Clocks aren't put forward or back by more at once."""

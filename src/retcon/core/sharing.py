@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from retcon.core.jobs import Job
 from retcon.core.plans import Origin, PlannedModel
 from retcon.core.projects import Source
+from retcon.values import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from enum import StrEnum
 from functools import lru_cache
+from itertools import pairwise
 
 from retcon.core.intervals import Interval
 
@@ -228,7 +229,8 @@ class SliceSet:
     ordinals: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
-        if any(a >= b for a, b in zip(self.ordinals, self.ordinals[1:], strict=False)):
+        # Most are of one slice, asked about alone.
+        if len(self.ordinals) > 1 and any(a >= b for a, b in pairwise(self.ordinals)):
             raise ValueError("ordinals must be sorted and unique; use SliceSet.of")
 
     @classmethod

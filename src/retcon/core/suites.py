@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from retcon.core.findings import Finding
+from retcon.values import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)

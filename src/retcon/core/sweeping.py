@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 
 from retcon.core.runs import Run
+from retcon.values import dataclass
 
 _NEVER = datetime(1970, 1, 1, tzinfo=UTC)
 _OURS = re.compile(r"retcon_(?:(?P<kind>before|undo)_)?(?P<run>(?P<day>\d{8})_[a-z0-9_]+)")

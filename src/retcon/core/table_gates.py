@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from retcon.core.findings import Finding, with_examples
 from retcon.core.queries import Query
 from retcon.core.slices import Slice
+from retcon.values import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from enum import StrEnum
 from functools import cached_property
 
 from retcon.core.slices import Cut, Grain, SliceSet
+from retcon.values import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)

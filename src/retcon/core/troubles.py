@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 from itertools import groupby
@@ -17,6 +16,7 @@ from retcon.core.projects import env_option
 from retcon.core.runs import Run, RunState, RunTable
 from retcon.core.slices import WHOLE, Buckets, Cut, Grain, SliceSet
 from retcon.core.sweeping import Kind, TableRefs, owner_of
+from retcon.values import dataclass
 
 _MID_STEP = (RunState.STAGING, RunState.PROVING, RunState.PUBLISHING)
 """Whoever stops on purpose leaves a run in another state."""

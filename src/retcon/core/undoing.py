@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 
 from retcon.core.evolution import changed_columns
 from retcon.core.runs import RunTable
 from retcon.core.slices import SliceSet
 from retcon.core.tables import Aftermath, Column, Landing
+from retcon.values import dataclass
 
 _SLICES_IN_A_COPY = 30
 

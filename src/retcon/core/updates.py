@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from retcon.core.slices import Cut, SliceSet
 from retcon.core.tables import Changed, TableFile
+from retcon.values import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import StrEnum
 
 from retcon.core.gates import VALID, Finding, Verdict
+from retcon.values import dataclass
 
 
 class Gaps(StrEnum):

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 
 from retcon.core.findings import Finding, percent, with_examples
 from retcon.core.measures import Listed, SliceMeasure, TableMeasures
+from retcon.values import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)

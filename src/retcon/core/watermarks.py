@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from typing import Any
+
+from retcon.values import dataclass
 
 NOTHING_LOADED = "nothing had to be loaded"
 """Why a watermark moves without a publish."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from retcon.core.adoption import Adoption, Survey, adoption_notes, is_foreign, require_adoptable
 from retcon.core.evolution import SchemaChange, is_built_beside
 from retcon.core.models import Model
@@ -12,6 +10,7 @@ from retcon.core.schemas import planned_changes, repartitioned
 from retcon.core.tables import TableFacts
 from retcon.errors import BadArguments, Refused
 from retcon.flow.ports import Clock, Ledger, Sql, Tables
+from retcon.values import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)

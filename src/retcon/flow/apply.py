@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 
 from retcon.core.budgets import Budget
@@ -28,6 +28,7 @@ from retcon.flow.publish import publish
 from retcon.flow.stage import stage
 from retcon.flow.still_fits import require_same_files, require_unchanged_code, require_unchanged_inputs
 from retcon.flow.unrecorded import require_recorded
+from retcon.values import dataclass
 
 _READING = (RunState.STAGING, RunState.PAUSED, RunState.STAGED, RunState.PROVING, RunState.FAILED)
 """What comes next reads inputs again; a publish looks by itself."""

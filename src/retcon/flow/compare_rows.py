@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from retcon.core.models import Model
 from retcon.core.plans import PlannedModel, tag_before
@@ -16,6 +16,7 @@ from retcon.flow.context import Context
 from retcon.flow.ports import Progress
 from retcon.flow.records import Records
 from retcon.flow.rollback import retention_days
+from retcon.values import dataclass
 
 _UNTOUCHED = "nothing was compared; nothing was changed"
 

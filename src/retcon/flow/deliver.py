@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
 from retcon.core.hooks import TRIES, Delivery, WatermarkHook, hook_document, seconds_before_next
 from retcon.core.projects import Settings
 from retcon.flow.ports import Clock, Ledger, Tables
+from retcon.values import dataclass
 
 Call = Callable[[WatermarkHook, Mapping[str, Any]], str | None]
 """None where it was taken, else why not."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 
 from retcon.core.events import Rebuilt
@@ -39,6 +39,7 @@ from retcon.errors import LostMetadata
 from retcon.flow.driving import Caller, turn_if_free
 from retcon.flow.ports import Progress, Tables, Watch
 from retcon.flow.rollback import retention_days, rollback_until
+from retcon.values import dataclass
 
 MOST_FILES = 1_000
 """Data files of one table that are looked for unless all are asked for."""

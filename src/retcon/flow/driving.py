@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from threading import Event, Thread
 from time import monotonic, sleep
 
@@ -14,6 +13,7 @@ from retcon.errors import Conflict, RetconError
 from retcon.flow.brakes import Brake
 from retcon.flow.context import Context
 from retcon.flow.ports import Clock, Ledger
+from retcon.values import dataclass
 
 _SAY_EVERY = 5.0
 _TAKEN_OVER = StopRequest(who="", why="another process took over")

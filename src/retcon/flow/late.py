@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from itertools import groupby
 
@@ -21,6 +21,7 @@ from retcon.flow.moves import job_now
 from retcon.flow.plan import Ask, Planner
 from retcon.flow.ports import Clock, Ledger, Outcome, Tables
 from retcon.flow.worlds import with_past, world_of
+from retcon.values import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)

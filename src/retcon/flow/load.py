@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import datetime
 
 from retcon.core.exceptions import LateChange
@@ -22,6 +22,7 @@ from retcon.flow.follow_up import is_followed_up
 from retcon.flow.late import Impact
 from retcon.flow.plan import Ask, Planner
 from retcon.flow.ports import Ledger, Tables
+from retcon.values import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import datetime
 
 from retcon.core.models import Input, Model
@@ -13,6 +12,7 @@ from retcon.core.tables import Changed
 from retcon.core.updates import looked_from, mark_value, marked_moment, set_back, update_notes
 from retcon.core.watermarks import Mark, Watermark
 from retcon.flow.ports import Tables
+from retcon.values import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)

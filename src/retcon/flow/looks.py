@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 
 from retcon.core.gates import Looks, tables_of
@@ -20,6 +20,7 @@ from retcon.core.value_gates import Accepted
 from retcon.errors import Refused
 from retcon.flow.context import Context
 from retcon.flow.ports import Tables, Warehouse
+from retcon.values import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from decimal import Decimal
 
 from retcon.core.expectations import slice_metrics
@@ -26,6 +26,7 @@ from retcon.core.slices import Slice, SliceSet
 from retcon.flow.branches import require_own_branch
 from retcon.flow.context import Context
 from retcon.flow.standing import standing_at
+from retcon.values import dataclass
 
 Keys = tuple[tuple[str, ...], ...]
 ProvenKeys = Mapping[Slice, Mapping[str, str]]

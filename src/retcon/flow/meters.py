@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from time import monotonic
 from typing import TypeVar
 
@@ -16,6 +16,7 @@ from retcon.core.runs import Run
 from retcon.core.timings import Timing, timing_of
 from retcon.errors import Refused
 from retcon.flow.ports import Ledger
+from retcon.values import dataclass
 
 T = TypeVar("T")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 
 from retcon.core.jobs import Job
@@ -15,6 +15,7 @@ from retcon.core.reads import Read
 from retcon.core.slices import Buckets, SliceSet
 from retcon.flow.context import in_parts, parameters_of, read_as_planned
 from retcon.flow.ports import Homes, Tables
+from retcon.values import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from datetime import datetime
 from functools import reduce
 
@@ -47,6 +47,7 @@ from retcon.flow.ports import Homes, Ledger, Sql, Tables
 from retcon.flow.standing import known_tables
 from retcon.flow.watermarks import brought_in
 from retcon.flow.worlds import with_past, with_planned, world_of
+from retcon.values import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)

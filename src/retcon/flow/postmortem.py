@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 
 from retcon.core.drifts import InputDrift
@@ -16,6 +16,7 @@ from retcon.flow.detect import Detective
 from retcon.flow.find import Finder
 from retcon.flow.ports import Ledger
 from retcon.flow.tell import DiffReport, ModelDiff, Teller
+from retcon.values import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)

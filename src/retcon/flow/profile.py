@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from retcon.core.gates import Profile
 from retcon.core.jobs import MeasureRequest
@@ -15,6 +15,7 @@ from retcon.flow.context import Context
 from retcon.flow.measure import Measured
 from retcon.flow.ports import Ledger
 from retcon.flow.standing import standing_at
+from retcon.values import dataclass
 
 
 def profiled(found: Measured, context: Context) -> Profiled:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from decimal import Decimal
 
 from retcon.core.events import Judged, ProvenSlice, ProvingBegan
@@ -44,6 +44,7 @@ from retcon.flow.pause import AT_THE_KEYBOARD
 from retcon.flow.ports import Progress
 from retcon.flow.profile import profiled
 from retcon.flow.standing import standing_at
+from retcon.values import dataclass
 
 Pair = tuple[str | None, str | None]
 Duplicates = Mapping[str, Mapping[Slice, int]]

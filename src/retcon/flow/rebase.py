@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from retcon.core.conflicts import Commit, Share, by_inputs, changed_by, taken_out, to_restage
 from retcon.core.events import Rebased
@@ -19,6 +19,7 @@ from retcon.flow.context import Context
 from retcon.flow.measure import kept_slices
 from retcon.flow.ports import Progress
 from retcon.flow.still_fits import again
+from retcon.values import dataclass
 
 _UNTOUCHED = "nothing was published; production is untouched by this run"
 

@@ -6,7 +6,7 @@ What comes out is measured as it was when the run was proven, and compared with 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 from retcon.core.events import ApplyBegan, Certified
@@ -28,6 +28,7 @@ from retcon.core.slices import Slice, SliceSet
 from retcon.errors import BadArguments, Refused
 from retcon.flow.context import Context, job_of
 from retcon.flow.ports import Ledger, Progress
+from retcon.values import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from retcon.core.conflicts import readers_in
@@ -23,6 +23,7 @@ from retcon.flow.context import Context
 from retcon.flow.driving import driving
 from retcon.flow.ports import Ledger, Progress, Tables
 from retcon.flow.unrecorded import require_recorded
+from retcon.values import dataclass
 
 _TRIES = 5
 _NOTHING = "nothing was rolled back"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from threading import Event, Thread
 
@@ -14,6 +14,7 @@ from retcon.core.schedules import Cron, Kind, Standing, Turn, schedules_of, with
 from retcon.errors import RetconError
 from retcon.flow.driving import Caller
 from retcon.flow.ports import Clock, Ledger
+from retcon.values import dataclass
 
 _LOOK_SECONDS = 60.0
 """How often somebody who stays looks again: models may be edited, and other processes may die."""

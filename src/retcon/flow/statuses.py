@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from retcon.core.projects import Project
 from retcon.core.runs import Run
 from retcon.core.slices import SliceSet
 from retcon.flow.ports import Questions
+from retcon.values import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)

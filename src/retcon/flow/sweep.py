@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 
 from retcon.core.projects import Project
@@ -13,6 +13,7 @@ from retcon.errors import Conflict
 from retcon.flow.cancel import drop_staged
 from retcon.flow.ports import Ledger, Tables
 from retcon.flow.rollback import retention_days
+from retcon.values import dataclass
 
 _TRIES = 5
 

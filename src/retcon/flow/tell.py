@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
@@ -27,6 +26,7 @@ from retcon.flow.follow_up import certificates_in, verdicts_in
 from retcon.flow.ports import Ledger
 from retcon.flow.rollback import retention_days, rollback_until
 from retcon.flow.statuses import ModelStatus, RunProgress, Statuses
+from retcon.values import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)

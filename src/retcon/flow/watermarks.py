@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 
 from retcon.core.intervals import Edge, after
@@ -18,6 +18,7 @@ from retcon.core.updates import mark_value, marked_moment
 from retcon.core.watermarks import Advance, Mark, Watermark
 from retcon.errors import BadArguments, Refused
 from retcon.flow.ports import Ledger, Tables
+from retcon.values import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)

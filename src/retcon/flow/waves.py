@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from time import monotonic
 
 from retcon.core.events import WaveFailed, WaveStaged
@@ -20,6 +20,7 @@ from retcon.flow.brakes import Stopped
 from retcon.flow.context import Context, target_of
 from retcon.flow.pause import AT_THE_KEYBOARD
 from retcon.flow.ports import Progress
+from retcon.values import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 
 from retcon.core.slices import Cut, Grain, SliceSet
 from retcon.core.tables import Content, TableContents, TableFile, Told, content_of
 from retcon.core.updates import SliceRows, Updates, Wanted, updates_of
+from retcon.values import dataclass
 
 Look = Callable[[Wanted], tuple[SliceRows, ...]]
 """One Spark job."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from decimal import Decimal
 from functools import reduce
 from math import isfinite
@@ -33,6 +33,7 @@ from retcon.lakehouse.predicates import slice_at
 from retcon.lakehouse.scoped_reads import ScopedReads
 from retcon.lakehouse.sessions import first_line
 from retcon.lakehouse.two_sides import PRODUCTION, STAGED, fitted_to, production_rows, slice_column, staged_rows
+from retcon.values import dataclass
 
 _SIDE, _SLICE = "__retcon_side", "__retcon_slice"
 _TOP = 20

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import reduce
 from math import floor, log2
 
@@ -26,6 +25,7 @@ from retcon.core.evolution import may_widen
 from retcon.core.queries import quoted
 from retcon.lakehouse.checksums import JSON_TIMES, row_hash
 from retcon.lakehouse.nested_values import is_floating
+from retcon.values import dataclass
 
 _BITS_OF_A_HASH = 40
 """To so many, checksums round doubles."""

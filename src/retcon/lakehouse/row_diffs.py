@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property, reduce
 from typing import Any
 
@@ -33,6 +33,7 @@ from retcon.lakehouse.row_columns import (
 )
 from retcon.lakehouse.row_files import FileColumn, write_rows
 from retcon.lakehouse.scoped_reads import ScopedReads, type_of
+from retcon.values import dataclass
 
 _OLD, _NEW = 0, 1
 _SEVERAL = "several"

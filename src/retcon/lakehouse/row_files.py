@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,7 @@ from pyspark.sql.types import (
 
 from retcon.core.spreadsheets import csv_line, text_cell
 from retcon.errors import BadArguments
+from retcon.values import dataclass
 
 _BATCH = 10_000
 _TYPES: dict[type[DataType], Callable[[], Any]] = {

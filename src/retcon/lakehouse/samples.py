@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -18,6 +17,7 @@ from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import DateType, DecimalType, LongType, NestedField, StringType, TimestamptzType
 
 from retcon.core.projects import Catalog
+from retcon.values import dataclass
 
 CURRENCIES = {"USD": 1.0, "EUR": 1.09, "GBP": 1.27, "JPY": 0.0067, "CHF": 1.12, "CAD": 0.73, "BRL": 0.19, "INR": 0.012}
 _WEIGHTS = (28, 24, 14, 10, 6, 6, 8, 4)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from datetime import datetime
 
 from sqlalchemy import Connection, insert, select
@@ -13,6 +12,7 @@ from retcon.core.events import Event
 from retcon.core.plans import canonical
 from retcon.ledger.columns import stamp, storable
 from retcon.ledger.schema import EVENTS
+from retcon.values import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 from sqlalchemy.exc import DBAPIError
 
 from retcon.errors import Fault
+from retcon.values import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)

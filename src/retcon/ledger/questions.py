@@ -6,6 +6,7 @@ import weakref
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from functools import cached_property, partial
+from pathlib import Path
 from threading import local
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -40,6 +41,10 @@ class Questions:
         self._catalog_name = catalog_name
         self._has_catalog, self._has_ledger = False, False
         self._looking = local()
+
+    @cached_property
+    def _file(self) -> Path | None:
+        return database_file(self._uri)
 
     @cached_property
     def _engine(self) -> Engine:
@@ -234,8 +239,7 @@ class Questions:
             raise
 
     def _ask(self, ask: Callable[[Look], T], otherwise: T) -> T:
-        file = database_file(self._uri)
-        if file is not None and not file.exists():
+        if self._file is not None and not self._file.exists():
             self._has_ledger = False
             return otherwise
         with faults("the ledger was only read"):

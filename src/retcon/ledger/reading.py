@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -330,18 +330,22 @@ def _standing_runs() -> Select[Any]:
 def standing_code(connection: Connection, model: str) -> dict[str, str]:
     """Per slice of a model, the fingerprints of code and settings by which its newest publish that stands made it."""
     made = standing_runs(connection, model)
-    plans = connection.execute(_standing_plans(), _words(model))
-    codes = {row.id: codes_in(row.plan).get(model, "") for row in plans}
+    codes: dict[str, str] = {}
+    for ids in _batches(sorted(set(made.values()))):
+        plans = connection.execute(_plans(), {"ids": ids})
+        codes |= {row.id: codes_in(row.plan).get(model, "") for row in plans}
     return {slice: codes[run_id] for slice, run_id in made.items()}
 
 
+def _batches(items: list[str]) -> Iterator[list[str]]:
+    return (items[start : start + _MOST_NAMED] for start in range(0, len(items), _MOST_NAMED))
+
+
 @cache
-def _standing_plans() -> Select[Any]:
-    newest = _newest_slices(written=False).subquery()
+def _plans() -> Select[Any]:
     # Of many plans no more than their codes: those of a year of loads aren't worth being made.
-    return select(RUNS.c.id, type_coerce(RUNS.c.plan, Document).label("plan")).where(
-        RUNS.c.id.in_(select(newest.c.run_id))
-    )
+    plan = type_coerce(RUNS.c.plan, Document).label("plan")
+    return select(RUNS.c.id, plan).where(RUNS.c.id.in_(bindparam("ids", expanding=True)))
 
 
 def published_snapshots(connection: Connection, model: str) -> dict[str, int]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from types import MappingProxyType
@@ -35,6 +34,7 @@ from retcon.ledger.pointers import swap_pointers
 from retcon.ledger.projecting import insert_lost_run, insert_run, write_event
 from retcon.ledger.questions import Questions
 from retcon.ledger.schema import ADOPTIONS, REVISIONS, is_ready, require_known, revision_of
+from retcon.values import dataclass
 
 T = TypeVar("T")
 

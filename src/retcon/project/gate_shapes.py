@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Protocol, TypeVar
 
@@ -16,6 +15,7 @@ from retcon.core.queries import Query
 from retcon.project import names
 from retcon.project.shapes import Objection, Problems, Shape, Text, read_shape
 from retcon.project.yaml_text import Place
+from retcon.values import dataclass
 
 _ALWAYS_ON = frozenset({gates.SCHEMA, gates.OUTSIDE_SCOPE, gates.PARITY, gates.EMPTY, gates.OTHER_KEYS, gates.ONE_ROW})
 

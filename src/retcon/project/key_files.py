@@ -9,7 +9,6 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from retcon.core.keys import MOST_INLINE, Keys, keys_file
 from retcon.core.limits import Limits
 from retcon.core.plans import Plan
 from retcon.errors import BadArguments, Fault, Refused
+from retcon.values import dataclass
 
 Values = tuple[str, Iterator[str | None]]
 """A column, and what it holds, as text."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -33,6 +33,7 @@ from retcon.project.shapes import Objection, Problems, read_shape
 from retcon.project.text_files import read_text, shown_path
 from retcon.project.variables import places_with_variables
 from retcon.project.yaml_text import Place, YamlDocument, read_yaml
+from retcon.values import dataclass
 
 MODELS_FOLDER = "models"
 

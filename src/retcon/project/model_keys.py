@@ -16,7 +16,7 @@ from retcon.core.validity import Gaps, Validity
 from retcon.project import names
 from retcon.project.cron_texts import cron_text
 from retcon.project.quantities import days_of, reach_of
-from retcon.project.shapes import Objection, Problems, Shape, TableName, Text, Texts, one_of, or_empty
+from retcon.project.shapes import Objection, Problems, Shape, TableName, Text, Texts, no_items, one_of, or_empty
 
 CronText = Annotated[Text, AfterValidator(cron_text)]
 
@@ -197,20 +197,20 @@ class ModelKeys(Shape):
 
     description: str = ""
     owner: str = ""
-    tags: Texts = Field(default_factory=list)
+    tags: Texts = Field(default_factory=no_items)
     slices: SlicesKeys | None = None
     strategy: Annotated[str, one_of(*Strategy)] = "replace"
-    key: Texts = Field(default_factory=list)
+    key: Texts = Field(default_factory=no_items)
     columns: dict[Text, Annotated[ColumnKeys, BeforeValidator(_column)]] = Field(default_factory=dict)
     inputs: dict[Text, Annotated[InputKeys, BeforeValidator(or_empty)]] = Field(default_factory=dict)
-    after: Texts = Field(default_factory=list)
+    after: Texts = Field(default_factory=no_items)
     replay: ReplayKeys = ReplayKeys()
-    gates: list[object] = Field(default_factory=list)
-    consumers: Texts = Field(default_factory=list)
+    gates: list[object] = Field(default_factory=no_items)
+    consumers: Texts = Field(default_factory=no_items)
     allow_empty: bool = False
     retention: Annotated[int, BeforeValidator(days_of)] = 14
     schedule: CronText | None = None
-    volatile: Texts = Field(default_factory=list)
+    volatile: Texts = Field(default_factory=no_items)
     samples: bool = False
     deterministic: Annotated[str, BeforeValidator(_reason)] = ""
 

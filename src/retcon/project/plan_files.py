@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import yaml
@@ -18,6 +18,7 @@ from retcon.errors import Fault, Refused
 from retcon.project.expectations import read_expectations
 from retcon.project.text_files import read_text, shown_path
 from retcon.project.yaml_text import YamlDocument, read_yaml
+from retcon.values import dataclass
 
 FOLDER = "backfills"
 _ID = re.compile(r"[a-z0-9_]+")

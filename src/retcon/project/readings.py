@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from retcon.core.queries import Batching, Entity, Query
+from retcon.values import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from retcon.core.models import Model
@@ -21,6 +21,7 @@ from retcon.project.python.declarations import read_declaration
 from retcon.project.python.functions import Functions, read_functions
 from retcon.project.python.modules import read_module
 from retcon.project.yaml_text import read_yaml
+from retcon.values import dataclass
 
 _UTC = ("UTC", "ETC/UTC", "GMT", "Z")
 

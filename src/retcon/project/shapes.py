@@ -92,6 +92,13 @@ def or_empty(value: object) -> object:
     return {} if value is None else value
 
 
+def no_items() -> list[Any]:
+    """A default. Of Python's own `list` pydantic would have to parse a text to know how it is called, for which Python
+    compiles its tokenizer.
+    """
+    return []
+
+
 def _each_once(items: list[str]) -> list[str]:
     twice = next((item for position, item in enumerate(items) if item in items[:position]), None)
     if twice is not None:

@@ -13,7 +13,7 @@ from pydantic import BeforeValidator, Field
 from retcon.core.projects import Source
 from retcon.core.promises import DELTA, JDBC
 from retcon.project.quantities import days_of
-from retcon.project.shapes import Objection, Option, Shape, Text, Texts, one_of
+from retcon.project.shapes import Objection, Option, Shape, Text, Texts, no_items, one_of
 
 _UNTYPED = ("csv", "json")
 FORMATS = ("parquet", "orc", *_UNTYPED, DELTA, JDBC)
@@ -43,7 +43,7 @@ _REFUSED_OPTIONS = {
 
 class SourceKeys(Shape):
     updated: Text | None = None
-    key: Texts = Field(default_factory=list)
+    key: Texts = Field(default_factory=no_items)
     keeps: Annotated[int, BeforeValidator(days_of)] | None = None
     format: Annotated[str, one_of(*FORMATS)] | None = None
     path: Text | None = None

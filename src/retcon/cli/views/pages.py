@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from html import escape
 
 from retcon.cli.figures import count
+from retcon.values import dataclass
 
 _STYLE = """
 :root { color-scheme: light dark; --ink: #1c2430; --quiet: #5d6b7c; --paper: #fbfbf9; --line: #dfe3e8; --card: #fff;

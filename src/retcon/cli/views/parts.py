@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from rich.cells import cell_len
 from rich.console import Group, RenderableType
@@ -13,6 +12,7 @@ from rich.text import Text
 
 from retcon.cli.figures import counted
 from retcon.core.projects import Consumer
+from retcon.values import dataclass
 
 GOOD, BAD, WARN, QUIET, STRONG = "green", "red", "yellow", "dim", "bold"
 

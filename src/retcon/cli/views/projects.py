@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,6 +31,7 @@ from retcon.core.projects import Project, Source
 from retcon.core.promises import promise_of, seen_of
 from retcon.core.schedules import Kind, schedules_of
 from retcon.core.slices import Buckets, Cut
+from retcon.values import dataclass
 
 if TYPE_CHECKING:
     from retcon.lakehouse.samples import Samples

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from datetime import date, datetime
 
 from rich.text import Text
@@ -16,6 +15,7 @@ from retcon.core.promises import promise_of
 from retcon.core.queries import quoted, quoted_name, text_literal
 from retcon.core.reads import Read
 from retcon.core.slices import SliceSet
+from retcon.values import dataclass
 
 _BOUNDS = ("start_date", "end_date", "start_ts", "end_ts", "run_ts")
 

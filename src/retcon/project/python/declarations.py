@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from datetime import date
 
 from retcon import models as authoring
@@ -14,6 +14,7 @@ from retcon.errors import Problem, ProjectInvalid
 from retcon.project.python.modules import MODEL_DECORATOR, Module
 from retcon.project.shapes import Problems
 from retcon.project.yaml_text import Place, YamlDocument
+from retcon.values import dataclass
 
 RUN = "run"
 """The argument that takes no input, but the bounds of what is computed."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from retcon.errors import Problem, ProjectInvalid
 from retcon.project.python.lints import hidden_reads, variations
 from retcon.project.python.modules import UDF_DECORATOR, Module, closure, normalised, read_module
+from retcon.values import dataclass
 
 FUNCTIONS_FILE = "functions.py"
 

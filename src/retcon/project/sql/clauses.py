@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from sqlglot import exp
 
 from retcon.project.sql.comparisons import whole_days
 from retcon.project.sql.functions import WindowClauses, is_aggregate
+from retcon.values import dataclass
 
 _FOLDING = ("expressions", "having", "qualify", "order")
 _COMPARING = ("expressions", "where", "group", "having", "qualify", "order")

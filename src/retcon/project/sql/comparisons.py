@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 
 from sqlglot import exp
 
 from retcon.core.slices import Grain
 from retcon.project.sql.spans import Bound, Condition, Field, Gap, SliceBound
+from retcon.values import dataclass
 
 SLICE_PARAMETERS = frozenset({"start_date", "end_date", "start_ts", "end_ts"})
 _DAYS_OF_UNIT = {"DAY": 1, "DAYS": 1, "WEEK": 7, "WEEKS": 7}

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from sqlglot import exp
+
+from retcon.values import dataclass
 
 TABLE_FUNCTIONS = frozenset(
     {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from sqlglot import TokenType, exp
 
@@ -12,6 +11,7 @@ from retcon.core.queries import TableReference
 from retcon.core.suggestions import did_you_mean, nearest
 from retcon.project.sql.functions import TABLE_FUNCTIONS, function_name
 from retcon.project.sql.statements import SqlProblem, Statement
+from retcon.values import dataclass
 
 _KNOWN_PARTS = frozenset({"this", "db", "catalog", "alias", "sample", "pivots", "joins", "laterals"})
 

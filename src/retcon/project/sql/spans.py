@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping
-from dataclasses import dataclass
 from math import inf
+
+from retcon.values import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)

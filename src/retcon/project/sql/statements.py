@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import pairwise
 
 import sqlglot
@@ -13,6 +12,7 @@ from sqlglot.errors import ParseError, TokenError
 
 from retcon.project.readings import SqlProblem as SqlProblem
 from retcon.project.sql.functions import function_name
+from retcon.values import dataclass
 
 DIALECT = "spark"
 
