@@ -351,6 +351,7 @@ def test_inputs_are_pinned_for_the_whole_run(shop: Shop) -> None:
         ("d", "DATE", "day", "d", False),
         ("d", "TIMESTAMP", "day", "days(d)", False),
         ("k", "BIGINT", "bucket", "bucket(4, k)", False),
+        ("d", "DATE", "week", "d", False),
         ("d", "TIMESTAMP", "day", "hours(d)", True),
     ],
 )
@@ -372,6 +373,60 @@ def test_rows_that_are_read_by_slice_are_written_without_a_shuffle(
     assert shop.rows("SELECT d, k, n FROM mart.events") == shop.rows("SELECT d, k, 2 FROM raw.events GROUP BY d, k")
     writes = [nodes for name, nodes in _executions(shop) if name.startswith(run.id) and name.endswith("w1")]
     assert [any("Exchange" in node for node in nodes) for nodes in writes] == [is_shuffled]
+    assert not any("Sort" in node for nodes in writes for node in nodes)
+
+
+def by_partition(shop: Shop, partitioning: str = "") -> None:
+    """A model that passes the partitions of its input on, and perhaps its table, cut so."""
+    shop.open_doors()
+    shop.sql("CREATE TABLE raw.events (d DATE, k BIGINT, due DATE) USING iceberg PARTITIONED BY (d)")
+    days = "date_add(DATE '2026-01-01', CAST(id % 4 AS INT))"
+    shop.sql(f"INSERT INTO raw.events SELECT {days}, id, date_add({days}, CAST(id % 3 AS INT)) FROM range(64)")
+    inputs = "slices: {by: d, every: day}\ninputs:\n  raw.events: {time: d}\n"
+    shop.write("mart.events", f"/* retcon\n{inputs}*/\nSELECT d, k FROM raw.events")
+    if partitioning:
+        shop.sql("CREATE NAMESPACE IF NOT EXISTS mart")
+        shop.sql(f"CREATE TABLE mart.events (d DATE, k BIGINT) USING iceberg {partitioning}")
+
+
+@pytest.mark.parametrize(
+    ("partitioning", "is_asked"),
+    [
+        ("PARTITIONED BY (d, bucket(3, k))", False),
+        ("PARTITIONED BY (bucket(3, k), d)", False),
+        ("PARTITIONED BY (d)", True),
+    ],
+)
+def test_a_table_that_is_cut_finer_or_wants_an_order_gets_it(shop: Shop, partitioning: str, is_asked: bool) -> None:
+    by_partition(shop, partitioning)
+    if is_asked:
+        shop.sql("ALTER TABLE mart.events WRITE ORDERED BY k DESC")
+    run = shop.backfill("mart.events", dates=False, adopt=True)
+    assert shop.rows("SELECT d, k FROM mart.events") == shop.rows("SELECT d, k FROM raw.events")
+    writes = [nodes for name, nodes in _executions(shop) if name.startswith(run.id) and name.endswith("w1")]
+    assert [any("Sort" in node for node in nodes) for nodes in writes] == [is_asked]
+
+
+def test_where_the_partitions_that_are_read_tell_no_row_is_asked_and_a_row_outside_is_still_found(shop: Shop) -> None:
+    by_partition(shop)
+    run = shop.backfill("mart.events", dates=False)
+    assert not _asks_rows(shop, run.id)
+    # The slice's column is still one by which the input is partitioned, but not the one by which it is read.
+    shop.sql("CREATE TABLE raw.dues (due DATE, k BIGINT, d DATE) USING iceberg PARTITIONED BY (due)")
+    shop.sql("INSERT INTO raw.dues SELECT due, k, d FROM raw.events")
+    inputs = "slices: {by: d, every: day}\ninputs:\n  raw.dues: {time: d}\n"
+    shop.write("mart.dues", f"/* retcon\n{inputs}*/\nSELECT due AS d, k FROM raw.dues")
+    with pytest.raises(GatesFailed, match=r"d = 2026-01-0[56] is outside the slices"):
+        shop.backfill("mart.dues", start="2026-01-01", end="2026-01-04")
+
+
+def _asks_rows(shop: Shop, run: str) -> bool:
+    store = shop.workspace.spark._jsparkSession.sharedState().statusStore()
+    executions = store.executionsList()
+    found = (executions.apply(at) for at in range(executions.size()))
+    plans = [each.physicalPlanDescription() for each in found if each.description().startswith(run)]
+    assert plans
+    return any("raise_error" in plan for plan in plans)
 
 
 def _executions(shop: Shop) -> list[tuple[str, list[str]]]:

@@ -55,6 +55,11 @@ class Job:
         return (*self.reads.values(), *(read for part in self.parts for read in part.reads.values()))
 
     @property
+    def is_plain(self) -> bool:
+        """One query computes all rows of its slices: none of what was there stays."""
+        return self.carried is None and not self.parts
+
+    @property
     def filters_output(self) -> bool:
         """Where more is read than the slices, the results are cut down to them."""
         return any(read.goes_beyond(self.slices) for read in self.reads.values())

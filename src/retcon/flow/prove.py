@@ -274,7 +274,7 @@ def _parity(
     drawn = _drawn(f"{run.id}/{planned.name}", shared)
     alone = SliceSet(planned.slices.grain, (drawn.ordinal,))
     job = _without_moved(job_of(run, planned, alone, context.snapshots(run), context, "parity"), planned, request)
-    difference = context.warehouse.differs_alone(job, request, staged.slices[drawn].checksum)
+    difference = context.warehouse.differs_alone(job, request, staged.slices[drawn])
     findings = [Finding(slice=drawn.label, text=f"computed alone, {difference}")] if difference else []
     return _verdict(planned.name, PARITY, f"{drawn.label} computed alone gives the same", findings)
 

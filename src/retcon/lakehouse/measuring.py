@@ -203,11 +203,14 @@ class Measuring:
         copied = self._reads.frame(copy)
         return _unlike(copied, fitted(self._reads.frame(original), copied), copy)
 
-    def differs_alone(self, job: Job, request: MeasureRequest, checksum: str) -> str:
-        """How a slice computed by itself differs from what the wave staged for it; empty if it doesn't."""
-        reads = self._for_little(False)
-        staged = reads.frame(_table_read(request, request.staged, job.slices))
-        alone = fitted(slices_of(reads, job), staged)
+    def differs_alone(self, job: Job, request: MeasureRequest, staged: SliceMeasure) -> str:
+        """How a slice computed by itself differs from what the wave staged for it, so measured; empty if it doesn't."""
+        is_small = staged.rows <= _LARGE_SLICE
+        reads = self._by_partition(bits_for(staged.rows)) if is_small else self._for_little(False)
+        there = reads.frame(_table_read(request, request.staged, job.slices))
+        # A row outside of the slice is a difference like any other, where nothing is cut off.
+        rows = reads.compute(job) if job.is_plain and not job.filters_output else slices_of(reads, job)
+        alone = fitted(rows, there)
         fields = _hashed_fields(alone, request.model.volatile)
         low, high = checksum_sums(_HASH)
         row = (
@@ -215,10 +218,10 @@ class Measuring:
             .agg(*map(F.expr, ("count(1) AS n", f"{low} AS low", f"{high} AS high")))
             .collect()[0]
         )
-        if checksum_text(row["n"], row["low"] or 0, row["high"] or 0, shape_of(fields)) == checksum:
+        if checksum_text(row["n"], row["low"] or 0, row["high"] or 0, shape_of(fields)) == staged.checksum:
             return ""
-        rows = sum(_differing(alone, staged, request).values())
-        return f"{rows:,} rows differ" if rows else ""
+        differing = sum(_differing(alone, there, request).values())
+        return f"{differing:,} rows differ" if differing else ""
 
     def differing(self, job: Job, request: MeasureRequest) -> Mapping[Slice, int]:
         """By slice that is asked for, how many rows of what a job gives aren't what was staged; those without any left
@@ -226,8 +229,7 @@ class Measuring:
         """
         staged = self._reads.frame(_table_read(request, request.staged, request.slices))
         # The full refresh of a table gives all of its slices: what is outside the job's is no error here.
-        is_plain = job.carried is None and not job.parts
-        rows = self._reads.compute(job) if is_plain else slices_of(self._reads, job)
+        rows = self._reads.compute(job) if job.is_plain else slices_of(self._reads, job)
         by = request.model.slicing.by
         asked = rows.filter(slice_predicate(by, type_of(rows, by) or "date", request.slices))
         return _differing(fitted(asked, staged), staged, request)

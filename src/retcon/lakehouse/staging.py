@@ -283,7 +283,7 @@ def slices_of(reads: ScopedReads, job: Job) -> DataFrame:
 
 def _placed(reads: ScopedReads, job: Job) -> tuple[DataFrame, bool]:
     """The job's slices as they will be; does each task yield whole partitions of the table?"""
-    if job.carried is not None or job.parts:
+    if not job.is_plain:
         frame = slices_of(reads, job)
         return frame, whole_partitions(frame, job) is not None
     computed = reads.compute(job)
