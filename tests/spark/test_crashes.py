@@ -6,7 +6,7 @@ import json
 import shutil
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack, closing, suppress
+from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
 from itertools import count
@@ -38,8 +38,7 @@ from tests.backups import saved_ledger
 from tests.conftest import SQLITE
 from tests.crash_points import COVERS
 from tests.crashes import Trial, iceberg, try_every_crash
-from tests.rest_catalogs import iceberg_fixture
-from tests.shops import ORDERS, REST, Meddling, Shop
+from tests.shops import ORDERS, Meddling, Shop
 from tests.spark.test_reproducing import reproduced
 
 BOTH = ("mart.orders_usd", "mart.revenue")
@@ -445,26 +444,26 @@ class Scenes:
         return Trial(shop=of, run=plan.id, tables=tables, act=act, check=check)
 
 
+@pytest.fixture
+def scenes(scene: str, request: pytest.FixtureRequest, tmp_path: Path) -> Scenes:
+    return Scenes(request.getfixturevalue("rest_shop" if "REST" in scene else "shop"), tmp_path)
+
+
 @pytest.mark.spark
 @pytest.mark.parametrize("scene", COVERS)
-def test_whatever_step_a_process_dies_at_the_next_one_goes_on(scene: str, shop: Shop, tmp_path: Path) -> None:
-    _die(scene, shop, tmp_path)
+def test_whatever_step_a_process_dies_at_the_next_one_goes_on(scene: str, scenes: Scenes) -> None:
+    _die(scene, scenes)
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("scene", COVERS)
-def test_a_first_process_and_the_one_that_recovers_die_at_each_step(scene: str, shop: Shop, tmp_path: Path) -> None:
-    _die(scene, shop, tmp_path, apart=True)
+def test_a_first_process_and_the_one_that_recovers_die_at_each_step(scene: str, scenes: Scenes) -> None:
+    _die(scene, scenes, apart=True)
 
 
-def _die(scene: str, shop: Shop, folder: Path, *, apart: bool = False) -> None:
-    with ExitStack() as stack:
-        if "REST" in scene:
-            uri = stack.enter_context(iceberg_fixture(folder, str(folder / "warehouse")))
-            shop = stack.enter_context(closing(Shop(folder / "a shop", uri, REST)))
-        scenes = Scenes(shop, folder)
-        begin = getattr(scenes, scene.replace(",", "").replace(" ", "_"))
-        died = try_every_crash(begin, COVERS[scene], apart=apart)
-        assert {(name, side) for name, side in died if name in COVERS[scene]} == {
-            (name, side) for name in COVERS[scene] for side in ("before", "after")
-        }
+def _die(scene: str, scenes: Scenes, *, apart: bool = False) -> None:
+    begin = getattr(scenes, scene.replace(",", "").replace(" ", "_"))
+    died = try_every_crash(begin, COVERS[scene], apart=apart)
+    assert {(name, side) for name, side in died if name in COVERS[scene]} == {
+        (name, side) for name in COVERS[scene] for side in ("before", "after")
+    }
