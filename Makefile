@@ -15,16 +15,22 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test check bench bench-peers scale soak lock clean
+.PHONY: demo test check lint quick bench bench-peers scale soak lock clean
 
 demo: $(READY)
 	@$(BIN)/retcon demo
 
+# Side by side: mypy, which has one thread, would leave a core idle for a minute.
 check: $(READY)
+	$(MAKE) --no-print-directory -j 2 lint quick
+
+lint: $(READY)
 	$(BIN)/ruff format --check src tests benchmarks
 	$(BIN)/ruff check src tests benchmarks
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+quick: $(READY)
 	$(BIN)/pytest -q -m "not spark and not slow and not soak" -n auto --dist worksteal
 
 test: check

@@ -39,8 +39,9 @@ spark:
   conf:
     spark.driver.memory: 1g
     spark.driver.extraJavaOptions: >-
-      -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC -Xmn400m -XX:MetaspaceSize=400m
+      -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC -Xms1g -Xmn400m -XX:MetaspaceSize=400m
     spark.sql.shuffle.partitions: 1
+    spark.sql.ui.explainMode: simple
     spark.sql.adaptive.enabled: false
     spark.sql.codegen.wholeStage: false
     spark.sql.codegen.factoryMode: NO_CODEGEN

@@ -21,7 +21,7 @@ OLD_ICEBERG = ("org.apache.iceberg:iceberg-spark-runtime-3.5_2.12:1.9.2",)
 BRANCH, TAG = "retcon_20260122_a_k3f9", "retcon_before_20260122_a_k3f9"
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def jvm() -> Iterator[Any]:
     spark = Path(pyspark.__file__).parent / "jars"
     kept = [*jars._kept(OLD_ICEBERG, os.environ), *(j for j in jars.kept_jars(os.environ) if "sqlite" in j.name)]

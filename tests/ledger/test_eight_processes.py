@@ -46,7 +46,9 @@ def test_of_eight_processes_each_run_is_published_once_or_refused_with_a_reason(
     lake = Lake(tmp_path, uri)
     for table in TABLES:
         lake.by_day(table)
-    context = get_context("spawn")
+    # What all of them need is imported once; each begins as a copy of a process that has it, and nothing open.
+    context = get_context("forkserver")
+    context.set_forkserver_preload([__name__])
     with ProcessPoolExecutor(
         PROCESSES, mp_context=context, initializer=_join, initargs=(context.Barrier(PROCESSES),)
     ) as pool:

@@ -79,9 +79,10 @@ def test_checksums_are_equal_exactly_for_equal_multisets(
 ) -> None:
     shuffled = list(left)
     random.Random(seed).shuffle(shuffled)
-    assert checksum(spark, shuffled) == checksum(spark, left)
+    found = checksum(spark, left)
+    assert checksum(spark, shuffled) == found
     same = sorted(map(plain, left)) == sorted(map(plain, right))
-    assert (checksum(spark, left) == checksum(spark, right)) == same
+    assert (checksum(spark, right) == found) == same
 
 
 N = None

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
 from itertools import count
@@ -37,8 +38,7 @@ from tests.backups import saved_ledger
 from tests.conftest import SQLITE
 from tests.crash_points import COVERS
 from tests.crashes import Trial, iceberg, try_every_crash
-from tests.rest_catalogs import iceberg_fixture
-from tests.shops import JDBC, ORDERS, REST, Meddling, Shop
+from tests.shops import ORDERS, Meddling, Shop
 from tests.spark.test_reproducing import reproduced
 
 BOTH = ("mart.orders_usd", "mart.revenue")
@@ -60,12 +60,12 @@ SELECT order_date, sum(amount) AS size FROM raw.orders GROUP BY order_date
 class Scenes:
     """Situations, each anew whenever it is asked for, and something to do in it."""
 
-    def __init__(self, folder: Path, uri: str = SQLITE, catalog: str = JDBC) -> None:
+    def __init__(self, shop: Shop, folder: Path) -> None:
         self._folder = folder
         self._numbers = count(1000)
         self._later = timedelta()
         self._large = 100_000
-        self.shop = Shop(folder / "a shop", uri, catalog)
+        self.shop = shop
         self.shop.open_for_business()
 
     def a_backfill(self) -> Trial:
@@ -408,7 +408,10 @@ class Scenes:
         return {key: watermark.mark for key, watermark in self.shop.workspace.ledger.watermarks().items()}
 
     def _new_shop(self) -> Shop:
-        return Shop(self._folder / f"shop {next(self._numbers)}", SQLITE)
+        """In the place of the one before, whose doors it has."""
+        root = self._folder / "a new shop"
+        shutil.rmtree(root, ignore_errors=True)
+        return Shop(root, SQLITE, keep=self._folder / "kept")
 
     def _fresh_model(self, text: str = FRESH) -> str:
         model = f"mart.fresh_{next(self._numbers)}"
@@ -441,27 +444,26 @@ class Scenes:
         return Trial(shop=of, run=plan.id, tables=tables, act=act, check=check)
 
 
+@pytest.fixture
+def scenes(scene: str, request: pytest.FixtureRequest, tmp_path: Path) -> Scenes:
+    return Scenes(request.getfixturevalue("rest_shop" if "REST" in scene else "shop"), tmp_path)
+
+
 @pytest.mark.spark
 @pytest.mark.parametrize("scene", COVERS)
-def test_whatever_step_a_process_dies_at_the_next_one_goes_on(scene: str, tmp_path: Path) -> None:
-    _die(scene, tmp_path)
+def test_whatever_step_a_process_dies_at_the_next_one_goes_on(scene: str, scenes: Scenes) -> None:
+    _die(scene, scenes)
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("scene", COVERS)
-def test_a_first_process_and_the_one_that_recovers_die_at_each_step(scene: str, tmp_path: Path) -> None:
-    _die(scene, tmp_path, apart=True)
+def test_a_first_process_and_the_one_that_recovers_die_at_each_step(scene: str, scenes: Scenes) -> None:
+    _die(scene, scenes, apart=True)
 
 
-def _die(scene: str, folder: Path, *, apart: bool = False) -> None:
-    with ExitStack() as stack:
-        if "REST" in scene:
-            uri = stack.enter_context(iceberg_fixture(folder, str(folder / "warehouse")))
-            scenes = Scenes(folder, uri, REST)
-        else:
-            scenes = Scenes(folder)
-        begin = getattr(scenes, scene.replace(",", "").replace(" ", "_"))
-        died = try_every_crash(begin, COVERS[scene], apart=apart)
-        assert {(name, side) for name, side in died if name in COVERS[scene]} == {
-            (name, side) for name in COVERS[scene] for side in ("before", "after")
-        }
+def _die(scene: str, scenes: Scenes, *, apart: bool = False) -> None:
+    begin = getattr(scenes, scene.replace(",", "").replace(" ", "_"))
+    died = try_every_crash(begin, COVERS[scene], apart=apart)
+    assert {(name, side) for name, side in died if name in COVERS[scene]} == {
+        (name, side) for name in COVERS[scene] for side in ("before", "after")
+    }

@@ -73,7 +73,6 @@ def test_killed_while_staging_publishing_and_rolling_back_a_run_is_published_onc
     for step, state in (
         ("ledger migrated", None),
         ("wave committed", RunState.STAGING),
-        ("metadata written", RunState.PROVEN),
         ("pointers swapped, COMMIT not sent", RunState.PUBLISHING),
     ):
         killed(shop, step, "after", "apply", run)

@@ -154,3 +154,12 @@ def test_no_setting_of_the_catalog_stands_on_the_command_line_of_the_jvm(shop: S
     shown = subprocess.run(["ps", "-ww", "-o", "args=", "-p", str(java)], capture_output=True, text=True, check=True)
     assert "pyspark-shell" in shown.stdout
     assert "spark.sql.catalog" not in shown.stdout
+
+
+def test_beside_a_spark_that_runs_already_no_java_is_looked_for(
+    shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert shop.workspace.spark
+    shop.close()
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "nowhere"))
+    assert shop.sql("SELECT 1") == [(1,)]

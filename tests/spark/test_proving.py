@@ -96,7 +96,7 @@ def test_keys_are_counted_again_only_where_they_are_not_those_of_an_earlier_run(
     shop: Shop, monkeypatch: pytest.MonkeyPatch, few: int
 ) -> None:
     shop.open_doors()
-    shop.backfill("mart.orders_usd")
+    shop.backfill("mart.orders_usd", end="2026-01-03")
     monkeypatch.setattr("retcon.flow.measure._FEW_ROWS", few)
     counted: list[str] = []
     count = shop.workspace.warehouse.duplicates
@@ -107,20 +107,20 @@ def test_keys_are_counted_again_only_where_they_are_not_those_of_an_earlier_run(
 
     monkeypatch.setattr(shop.workspace.warehouse, "duplicates", spied)
     shop.sql("UPDATE raw.orders SET customer = 'other values, the same keys'")
-    shop.backfill("mart.orders_usd")
+    shop.backfill("mart.orders_usd", end="2026-01-03")
     assert counted == []
 
     shop.sql("INSERT INTO raw.orders VALUES (77, DATE '2026-01-03', 'USD', 'a new key', 1)")
-    shop.backfill("mart.orders_usd")
+    shop.backfill("mart.orders_usd", end="2026-01-03")
     assert counted == ["2026-01-03"]
-    shop.backfill("mart.orders_usd")
+    shop.backfill("mart.orders_usd", end="2026-01-03")
     assert counted == ["2026-01-03"]
 
     [[other]] = shop.sql("SELECT min(order_id) FROM raw.orders WHERE order_date = DATE '2026-01-03' AND order_id <> 77")
     shop.sql(f"UPDATE raw.orders SET order_id = {other} WHERE order_id = 77")  # as many rows as before
     for _ in range(2):  # what was found not to be a key isn't remembered as one
         with pytest.raises(GatesFailed, match=r"1 gate failed: mart\.orders_usd:unique"):
-            shop.apply(plan := shop.plan("mart.orders_usd"))
+            shop.apply(plan := shop.plan("mart.orders_usd", end="2026-01-03"))
         [verdict] = [v.verdict for v in shop.workspace.ledger.verdicts(plan.id) if not v.verdict.passed]
         assert [(f.slice, f.text.split()[0]) for f in verdict.findings] == [("2026-01-03", "1")]
 

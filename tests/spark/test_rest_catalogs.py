@@ -3,29 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
 from retcon.core.runs import RunState
 from retcon.flow.apply import Until
-from tests.rest_catalogs import iceberg_fixture
-from tests.shops import REST, Meddling, Shop
+from tests.shops import Meddling, Shop
 from tests.spark.test_backfills import RECOMPUTED_ORDERS, RECOMPUTED_REVENUE, publish_with_the_bug
 
 pytestmark = pytest.mark.spark
-
-
-@pytest.fixture
-def rest_shop(tmp_path: Path) -> Iterator[Shop]:
-    """The small project, its tables in Iceberg's own REST server."""
-    with (
-        iceberg_fixture(tmp_path, str(tmp_path / "warehouse")) as uri,
-        closing(Shop(tmp_path / "a shöp", uri, REST)) as shop,
-    ):
-        yield shop
 
 
 def test_a_group_is_published_and_rolled_back_through_the_catalog(rest_shop: Shop) -> None:

@@ -376,35 +376,32 @@ def test_rows_that_are_read_by_slice_are_written_without_a_shuffle(
     assert not any("Sort" in node for nodes in writes for node in nodes)
 
 
-def by_partition(shop: Shop, partitioning: str = "") -> None:
-    """A model that passes the partitions of its input on, and perhaps its table, cut so."""
+def by_partition(shop: Shop) -> None:
+    """A model that passes the partitions of its input on."""
     shop.open_doors()
     shop.sql("CREATE TABLE raw.events (d DATE, k BIGINT, due DATE) USING iceberg PARTITIONED BY (d)")
     days = "date_add(DATE '2026-01-01', CAST(id % 4 AS INT))"
     shop.sql(f"INSERT INTO raw.events SELECT {days}, id, date_add({days}, CAST(id % 3 AS INT)) FROM range(64)")
     inputs = "slices: {by: d, every: day}\ninputs:\n  raw.events: {time: d}\n"
     shop.write("mart.events", f"/* retcon\n{inputs}*/\nSELECT d, k FROM raw.events")
-    if partitioning:
-        shop.sql("CREATE NAMESPACE IF NOT EXISTS mart")
-        shop.sql(f"CREATE TABLE mart.events (d DATE, k BIGINT) USING iceberg {partitioning}")
 
 
 @pytest.mark.parametrize(
-    ("partitioning", "is_asked"),
+    ("change", "is_sorted"),
     [
-        ("PARTITIONED BY (d, bucket(3, k))", False),
-        ("PARTITIONED BY (bucket(3, k), d)", False),
-        ("PARTITIONED BY (d)", True),
+        ("ADD PARTITION FIELD bucket(3, k)", False),
+        ("WRITE ORDERED BY k DESC", True),
+        ("WRITE LOCALLY ORDERED BY k DESC", True),
     ],
 )
-def test_a_table_that_is_cut_finer_or_wants_an_order_gets_it(shop: Shop, partitioning: str, is_asked: bool) -> None:
-    by_partition(shop, partitioning)
-    if is_asked:
-        shop.sql("ALTER TABLE mart.events WRITE ORDERED BY k DESC")
-    run = shop.backfill("mart.events", dates=False, adopt=True)
+def test_a_table_that_is_cut_finer_or_wants_an_order_gets_it(shop: Shop, change: str, is_sorted: bool) -> None:
+    by_partition(shop)
+    shop.backfill("mart.events", dates=False)
+    shop.sql(f"ALTER TABLE mart.events {change}")
+    run = shop.backfill("mart.events", dates=False)
     assert shop.rows("SELECT d, k FROM mart.events") == shop.rows("SELECT d, k FROM raw.events")
     writes = [nodes for name, nodes in _executions(shop) if name.startswith(run.id) and name.endswith("w1")]
-    assert [any("Sort" in node for node in nodes) for nodes in writes] == [is_asked]
+    assert [any("Sort" in node for node in nodes) for nodes in writes] == [is_sorted]
 
 
 def test_where_the_partitions_that_are_read_tell_no_row_is_asked_and_a_row_outside_is_still_found(shop: Shop) -> None:

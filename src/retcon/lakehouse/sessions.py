@@ -70,7 +70,9 @@ def start_session(settings: Settings, environ: Mapping[str, str], *, for_little:
     """A Spark session whose default catalog is the project's; its log goes to `.retcon/logs`. For little work Java
     starts with settings of its own, unless somebody has chosen some.
     """
-    check_java(environ)
+    running = SparkSession.getActiveSession()
+    if running is None:
+        check_java(environ)
     # PySpark writes every error that it raises to stderr as well.
     logging.getLogger("SQLQueryContextLogger").disabled = True
     reads_delta = any(source.format == DELTA for source in settings.foreign.values())
@@ -91,7 +93,6 @@ def start_session(settings: Settings, environ: Mapping[str, str], *, for_little:
         conf = {**_DELTA_CATALOG, **conf, _EXTENSIONS: f"{conf[_EXTENSIONS]},{_DELTA_EXTENSION}"}
     chosen = java_options(settings.spark.conf.get(_JAVA_OPTIONS, ""), environ, for_little=for_little)
     conf[_JAVA_OPTIONS] = f"-Dlog4j2.configurationFile={log_settings.as_uri()} {chosen}".strip()
-    running = SparkSession.getActiveSession()
     if running is not None:
         return _beside(running, conf, settings.catalog.name)
     conf |= {"spark.app.name": f"retcon {settings.name}", "spark.master": settings.spark.master}
