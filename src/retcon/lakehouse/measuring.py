@@ -16,7 +16,6 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import DecimalType, StructField
 
-from retcon.core.evolution import may_widen
 from retcon.core.gates import Metric, Unique, key_name
 from retcon.core.jobs import Job, KeyedRows, MeasureRequest
 from retcon.core.measures import FullRefresh, SliceMeasure, TableMeasures
@@ -41,6 +40,7 @@ from retcon.lakehouse.python_models import unsaid, worker_error
 from retcon.lakehouse.scoped_reads import ScopedReads, fitted, type_of
 from retcon.lakehouse.sessions import bits_for, first_line, root_cause, without_values
 from retcon.lakehouse.staging import computed_by, slices_of
+from retcon.lakehouse.two_sides import fitted_to
 
 _SIDE, _SLICE, _HASH, _WHOLE = "__retcon_side", "__retcon_slice", "__retcon_hash", "__retcon_whole"
 _ROWS = "__retcon_rows"
@@ -78,17 +78,20 @@ class Measuring:
         known = {slice: measure for slice, measure in request.known.items() if has_shape(measure.checksum, shape)}
         unknown = SliceSet.of(request.slices.grain, (s.ordinal for s in request.slices if s not in known))
         keys = _exact_keys(staged_rows, request)
-        frames = [_side(staged_rows, _STAGED, fields, keys.values())]
-        if request.production is not None and unknown:
-            old_rows = reads.frame(_old_read(request, unknown))
-            old_fields = _hashed_fields(old_rows, request.model.volatile)
-            old_shape = shape_of(old_fields)
-            frames.append(_comparable(_side(old_rows, _PRODUCTION, old_fields), staged_rows))
-            untold = [m.expression for m in request.metrics if not _resolves(m.expression, frames[-1])]
-        union = reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), frames)
-        scales = [_summed_scale(metric.expression, union) for metric in _asked(request)]
+        new = _side(staged_rows, _STAGED, fields, keys.values())
+        scales = [_summed_scale(metric.expression, new) for metric in _asked(request)]
         try:
-            rows = _aggregated(union, request, scales, len(keys)).collect()
+            sums = _aggregated(new, request, scales, len(keys))
+            if request.production is not None and unknown:
+                old_rows = reads.frame(_old_read(request, unknown))
+                old_fields = _hashed_fields(old_rows, request.model.volatile)
+                old_shape = shape_of(old_fields)
+                old, comparable = fitted_to(_side(old_rows, _PRODUCTION, old_fields), new)
+                told = old.select(*(quoted(field.name) for field in comparable))
+                untold = [m.expression for m in request.metrics if not _resolves(m.expression, told)]
+                # Each side by itself: Spark generates no code across a union, so that rows had to pass it one by one.
+                sums = sums.unionByName(_aggregated(old, request, scales), allowMissingColumns=True)
+            rows = sums.collect()
         except AnalysisException as error:
             raise _not_computable(request, error) from error
         staged = _collected([row for row in rows if row[_SIDE] == _STAGED], request, scales, shape, keys)
@@ -287,18 +290,6 @@ def _exact_keys(frame: DataFrame, request: MeasureRequest) -> dict[str, list[Str
         for columns, each in keys.items()
         if len(found := [field for field in each if field is not None and is_hashed_as_it_is(field)]) == len(columns)
     }
-
-
-def _comparable(old: DataFrame, staged: DataFrame) -> DataFrame:
-    """Without columns that are gone or of another type now: a union would change those of the staged side, so of the
-    old ones nothing is measured.
-    """
-    now = {field.name.lower(): field.dataType.simpleString() for field in staged.schema.fields}
-    kinds = {field.name: field.dataType.simpleString() for field in old.schema.fields}
-    kept = (_SIDE, _HASH)
-    same = {name for name, kind in kinds.items() if name in kept or kind == now.get(name.lower())}
-    widened = {name for name, kind in kinds.items() if may_widen(kind, now.get(name.lower(), ""))}
-    return old.drop(*(kinds.keys() - same - widened))
 
 
 def _resolves(metric: str, frame: DataFrame) -> bool:
