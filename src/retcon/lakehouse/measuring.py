@@ -57,10 +57,13 @@ class Measuring:
     """Measures slices of a table, and of a computation that wasn't written anywhere."""
 
     def __init__(
-        self, reads: ScopedReads, for_little: Callable[[bool], ScopedReads], by_partition: Callable[[int], ScopedReads]
+        self,
+        reads: ScopedReads,
+        for_little: Callable[[bool], ScopedReads],
+        by_partition: Callable[[int | None], ScopedReads],
     ) -> None:
-        """`for_little`: for jobs that give little, or (True) nothing but sums by slice; `by_partition`: for grouping
-        partitions in maps of so many bits.
+        """`for_little`: for jobs that give little, or (True) nothing but sums by slice; `by_partition`: for those that
+        read whole partitions, and may group them in maps of so many bits.
         """
         self._reads = reads
         self._for_little = for_little
@@ -208,8 +211,7 @@ class Measuring:
 
     def differs_alone(self, job: Job, request: MeasureRequest, staged: SliceMeasure) -> str:
         """How a slice computed by itself differs from what the wave staged for it, so measured; empty if it doesn't."""
-        is_small = staged.rows <= _LARGE_SLICE
-        reads = self._by_partition(bits_for(staged.rows)) if is_small else self._for_little(False)
+        reads = self._by_partition(None) if staged.rows <= _LARGE_SLICE else self._for_little(False)
         there = reads.frame(_table_read(request, request.staged, job.slices))
         # A row outside of the slice is a difference like any other, where nothing is cut off.
         rows = reads.compute(job) if job.is_plain and not job.filters_output else slices_of(reads, job)

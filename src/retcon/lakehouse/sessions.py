@@ -143,10 +143,12 @@ def bits_for(groups: int) -> int:
     return min(max((groups - 1).bit_length(), _FEWEST_BITS), _MOST_BITS)
 
 
-def counting_session(running: SparkSession, catalog: str, bits: int) -> SparkSession:
-    """One whose tasks read whole partitions and group their rows in a fast map of this size: what it doesn't take goes
-    through a slower one.
+def partition_session(running: SparkSession, catalog: str, bits: int | None) -> SparkSession:
+    """One for jobs that read whole partitions and give little. `bits`: rows are grouped in a fast map of this size, and
+    what it doesn't take goes through a slower one.
     """
+    if bits is None:
+        return _like(running, _BY_PARTITION | _AS_PLANNED, catalog)
     fast_map = {
         "spark.sql.codegen.aggregate.fastHashMap.capacityBit": str(bits),
         "spark.sql.codegen.aggregate.map.twolevel.partialOnly": "false",

@@ -22,7 +22,7 @@ from retcon.lakehouse.publishing import Publishing
 from retcon.lakehouse.python_models import ProjectCode
 from retcon.lakehouse.row_diffs import RowDiffs
 from retcon.lakehouse.scoped_reads import ScopedReads
-from retcon.lakehouse.sessions import counting_session, grouped_session, measuring_session, root_cause
+from retcon.lakehouse.sessions import grouped_session, measuring_session, partition_session, root_cause
 from retcon.lakehouse.staging import Staging
 from retcon.lakehouse.suites import Expectations
 from retcon.lakehouse.task_metrics import tasks_of
@@ -53,7 +53,7 @@ class SparkWarehouse:
         measuring = Measuring(
             reads,
             cache(lambda by_slice: beside(measuring_session(spark, catalog, by_slice=by_slice))),
-            cache(lambda bits: beside(counting_session(spark, catalog, bits))),
+            cache(lambda bits: beside(partition_session(spark, catalog, bits))),
         )
         gates, expectations = GateReads(reads), Expectations(reads)
         publishing = Publishing(spark, staging, by_catalog=settings.is_rest)
