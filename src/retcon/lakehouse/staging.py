@@ -186,8 +186,12 @@ class Staging:
 
     def iceberg(self, table: str) -> Any:
         """Iceberg's own handle of a table, freshly loaded."""
+        session = self._spark._jsparkSession
+        # A catalog that wasn't asked for yet takes its settings from the session that is active in the thread, and in
+        # one that runs waves none is.
+        java_class(self._spark, "org.apache.spark.sql.classic.SparkSession").setActiveSession(session)
         util = java_class(self._spark, "org.apache.iceberg.spark.Spark3Util")
-        return util.loadIcebergTable(self._spark._jsparkSession, self._full(table))
+        return util.loadIcebergTable(session, self._full(table))
 
     def _full(self, table: str) -> str:
         return quoted_name(f"{self._catalog}.{table}")
