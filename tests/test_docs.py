@@ -23,7 +23,8 @@ from retcon.core.events import Event
 from retcon.core.plans import to_document
 from retcon.core.runs import RunState
 from retcon.ledger.migrate import migrate
-from retcon.ledger.schema import METADATA, VERSION_TABLE
+from retcon.ledger.revisions import VERSION_TABLE
+from retcon.ledger.schema import METADATA
 from retcon.ledger.store import SqlLedger
 from retcon.project import gate_entries, queries, settings
 from retcon.project.load import load_project

@@ -178,9 +178,15 @@ class Workspace:
     @cached_property
     def _questions(self) -> Questions:
         from retcon.ledger.questions import Questions
+        from retcon.ledger.sqlite_files import SqliteFile, database_file
 
         settings = self.outline.settings
-        return Questions(settings.ledger_uri or settings.catalog.uri, settings.catalog.name)
+        uri = settings.ledger_uri or settings.catalog.uri
+        if database_file(uri) is not None:
+            return Questions(SqliteFile(uri), settings.catalog.name)
+        from retcon.ledger.engines import Alchemy
+
+        return Questions(Alchemy(uri), settings.catalog.name)
 
     @cached_property
     def tables(self) -> SourceTables:

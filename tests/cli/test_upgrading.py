@@ -10,7 +10,7 @@ from alembic.config import Config
 
 from retcon.ledger.engines import writing
 from retcon.ledger.migrate import MIGRATIONS
-from retcon.ledger.schema import REVISIONS, revision_of
+from retcon.ledger.revisions import REVISIONS, revision_of
 from retcon.wiring import Workspace
 from tests.cli.conftest import Retcon
 from tests.cli.shops import ORDERS

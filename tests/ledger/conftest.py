@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -11,7 +12,9 @@ from sqlalchemy import Row, text
 
 from retcon.ledger.engines import engine_for, writing
 from retcon.ledger.migrate import migrate
+from retcon.ledger.questions import Questions
 from retcon.ledger.schema import METADATA
+from retcon.ledger.sqlite_files import SqliteFile
 from retcon.ledger.store import SqlLedger
 
 CATALOG = "lake"
@@ -116,10 +119,43 @@ def standing(
 
 
 @pytest.fixture
-def ledger(standing: tuple[SqlLedger, Database]) -> SqlLedger:
-    """A ledger that was just prepared."""
-    standing[1].empty()
-    return standing[0]
+def ledger(standing: tuple[SqlLedger, Database]) -> Iterator[SqlLedger]:
+    """A ledger that was just prepared. Whatever a test leaves in it, those who only read find the same."""
+    ledger, database = standing
+    database.empty()
+    yield ledger
+    if database.uri.startswith("sqlite"):
+        assert everything(Questions(SqliteFile(database.uri), CATALOG)) == everything(ledger)
+
+
+def everything(ledger: Questions) -> dict[str, object]:
+    """What can be asked, with its answer."""
+    runs = ledger.runs()
+    ids = [run.id for run in runs]
+    models = sorted({model.name for run in runs for model in run.plan.models})
+    return {
+        "exists": ledger.exists(),
+        "runs": runs,
+        "newest run": ledger.runs(limit=1),
+        "unfinished": ledger.unfinished_runs(),
+        "tallies": ledger.tallies(ids),
+        "last published": ledger.last_published(models),
+        "watermarks": ledger.watermarks(),
+        "movements": ledger.movements(),
+        "adoptions": ledger.adoptions(),
+        "exceptions": ledger.exceptions(only_open=False),
+        "open": ledger.exceptions(),
+        **{f"{ask.__name__} {run}": ask(run) for run in ids for ask in (
+            ledger.run, ledger.waves, ledger.slices, ledger.verdicts, ledger.profiles, ledger.events,
+            ledger.consumption, ledger.code)},
+        **{f"{ask.__name__} {model}": ask(model) for model in models for ask in (
+            ledger.pointer, ledger.slice_profiles, ledger.published_slices, ledger.empty_slices,
+            ledger.unmeasured_slices, ledger.standing_consumption, ledger.standing_runs, ledger.standing_code,
+            ledger.published_snapshots, ledger.held_slices, ledger.watermark_moves, ledger.newest_exceptions,
+            lambda model: ledger.runs(model=model))},
+        **{f"{ask.__name__} {run} {model}": ask(run, model) for run in ids for model in models for ask in (
+            ledger.consumption_before, ledger.runs_before, ledger.slices)},
+    }  # fmt: skip
 
 
 @pytest.fixture

@@ -12,9 +12,10 @@ import pytest
 from sqlalchemy import Engine, text
 
 from retcon.errors import Fault, Refused
-from retcon.ledger.engines import database_file, engine_for, make_file, writing
+from retcon.ledger.engines import engine_for, writing
 from retcon.ledger.faults import faults
 from retcon.ledger.migrate import migrate
+from retcon.ledger.sqlite_files import database_file, make_file
 from retcon.ledger.store import SqlLedger
 from tests.ledger.conftest import CATALOG
 from tests.ledger.crowds import at_once

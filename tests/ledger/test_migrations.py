@@ -20,7 +20,7 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Engine, event
 
 from retcon.errors import Refused
-from retcon.ledger import schema
+from retcon.ledger import revisions, schema
 from retcon.ledger.engines import writing
 from retcon.ledger.migrate import MIGRATIONS, migrate
 from retcon.ledger.store import SqlLedger
@@ -28,7 +28,7 @@ from tests.ledger.conftest import CATALOG, Database
 from tests.ledger.crowds import at_once
 from tests.ledger.examples import ANN, NOON, a_plan, opened
 
-TABLES = {*schema.METADATA.tables, schema.VERSION_TABLE}
+TABLES = {*schema.METADATA.tables, revisions.VERSION_TABLE}
 
 
 @pytest.fixture
@@ -63,7 +63,7 @@ def test_the_migrations_make_exactly_the_tables_that_the_code_knows(ledger: SqlL
         return kind != "table" or str(name) in schema.METADATA.tables
 
     with database.engine.connect() as connection:
-        options = {"compare_type": True, "version_table": schema.VERSION_TABLE, "include_name": ours}
+        options = {"compare_type": True, "version_table": revisions.VERSION_TABLE, "include_name": ours}
         assert compare_metadata(MigrationContext.configure(connection, opts=options), schema.METADATA) == []
 
 
@@ -71,7 +71,7 @@ def test_the_code_knows_every_migration_that_is_shipped() -> None:
     config = Config()
     config.set_main_option("script_location", MIGRATIONS)
     shipped = [script.revision for script in ScriptDirectory.from_config(config).walk_revisions()]
-    assert tuple(reversed(shipped)) == schema.REVISIONS
+    assert tuple(reversed(shipped)) == revisions.REVISIONS
 
 
 @contextmanager
@@ -108,7 +108,7 @@ NEXT = f"""
 import sqlalchemy as sa
 from alembic import op
 
-revision, down_revision = "next", "{schema.REVISIONS[-1]}"
+revision, down_revision = "next", "{revisions.REVISIONS[-1]}"
 
 def upgrade():
     op.add_column("retcon_runs", sa.Column("mood", sa.Text()))
@@ -177,7 +177,7 @@ def test_an_older_ledger_is_brought_up_to_date_and_none_is_made_where_there_is_n
     config.set_main_option("script_location", MIGRATIONS)
     with writing(fresh.engine).begin() as connection:
         config.attributes["connection"] = connection
-        command.upgrade(config, schema.REVISIONS[0])
+        command.upgrade(config, revisions.REVISIONS[0])
     with pytest.raises(Refused, match="made by an older retcon"):
         empty_ledger.runs()
     empty_ledger.bring_up_to_date()
@@ -207,6 +207,6 @@ def test_a_ledger_made_by_a_newer_retcon_is_refused_by_all(empty_ledger: SqlLedg
 
 
 def test_a_ledger_made_by_an_older_retcon_is_not_read_half(ledger: SqlLedger, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(schema, "REVISIONS", (*schema.REVISIONS, "next"))
+    monkeypatch.setattr(revisions, "REVISIONS", (*revisions.REVISIONS, "next"))
     with pytest.raises(Refused, match="made by an older retcon"):
         ledger.runs()

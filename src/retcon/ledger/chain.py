@@ -10,8 +10,8 @@ from sqlalchemy import Connection, insert, select
 from retcon.core.chains import GENESIS, event_body, link_hash
 from retcon.core.events import Event
 from retcon.core.plans import canonical
-from retcon.ledger.columns import stamp, storable
 from retcon.ledger.schema import EVENTS
+from retcon.ledger.texts import stamp, storable
 from retcon.values import dataclass
 
 

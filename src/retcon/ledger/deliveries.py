@@ -6,10 +6,12 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, Select, func, insert, select, update
+from sqlalchemy import ColumnElement, Connection, insert, select, update
 
 from retcon.core.hooks import Delivery
 from retcon.ledger.schema import DELIVERIES, WATERMARKS
+from retcon.ledger.statements import Transaction, ask
+from retcon.ledger.texts import moment_in
 from retcon.ledger.watermarks import mark_of
 
 _D, _W = DELIVERIES.c, WATERMARKS.c
@@ -45,16 +47,21 @@ def put_after(connection: Connection, hooks: Hooks, entries: Iterable[int]) -> N
     put(connection, hooks, _W.entry.in_(list(entries)))
 
 
-def undelivered(connection: Connection) -> list[Delivery]:
+def undelivered(connection: Transaction) -> list[Delivery]:
     """What hooks weren't told yet, oldest first."""
-    query = _joined().where(_D.delivered.is_(None)).order_by(_W.entry, _D.hook)
-    return [_delivery(row) for row in connection.execute(query)]
+    rows = ask(
+        connection,
+        """SELECT w.*, d.hook, d.tries, d.error FROM retcon_watermarks w
+           JOIN retcon_deliveries d ON d.movement = w.entry
+           WHERE d.delivered IS NULL ORDER BY w.entry, d.hook""",
+    )
+    return [_delivery(row) for row in rows]
 
 
-def last_delivered(connection: Connection) -> dict[str, datetime]:
+def last_delivered(connection: Transaction) -> dict[str, datetime]:
     """By hook: when it was told last."""
-    query = select(_D.hook, func.max(_D.delivered).label("at")).where(_D.delivered.is_not(None)).group_by(_D.hook)
-    return {row.hook: row.at for row in connection.execute(query)}
+    told = "SELECT hook, max(delivered) AS at FROM retcon_deliveries WHERE delivered IS NOT NULL GROUP BY hook"
+    return {row.hook: moment_in(row.at) for row in ask(connection, told)}
 
 
 def record(connection: Connection, delivery: Delivery, *, at: datetime, error: str | None) -> None:
@@ -66,11 +73,7 @@ def record(connection: Connection, delivery: Delivery, *, at: datetime, error: s
     )
 
 
-def _joined() -> Select[Any]:
-    return select(WATERMARKS, _D.hook, _D.tries, _D.error).join(DELIVERIES, _D.movement == _W.entry)
-
-
-def _delivery(row: Row[Any]) -> Delivery:
+def _delivery(row: Any) -> Delivery:
     return Delivery(
         hook=row.hook,
         movement=row.entry,
@@ -78,7 +81,7 @@ def _delivery(row: Row[Any]) -> Delivery:
         is_set=bool(row.is_set),
         run=row.run_id,
         who=row.who,
-        at=row.at,
+        at=moment_in(row.at),
         why=row.why,
         tries=row.tries,
         error=row.error,

@@ -1,23 +1,45 @@
-"""From a catalog's URI to connections whose transactions are real ones."""
+"""From a catalog's URI to SQLAlchemy's connections, whose transactions are real ones."""
 
 from __future__ import annotations
 
-import sqlite3
-import time
-from contextlib import closing
+from functools import cached_property
 from pathlib import Path
-from urllib.parse import quote
 
 from sqlalchemy import URL, Connection, Engine, NullPool, create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError
 
 from retcon.errors import Fault, Refused
-
-PATIENCE = 30.0
-"""Seconds that a transaction waits for another one's locks."""
+from retcon.ledger.sqlite_files import PATIENCE, REMEDY, database_file, open_file
 
 _WRITING = "retcon_writing"
 _LOOKING = "retcon_looking"
+
+
+class Alchemy:
+    """A ledger's database by SQLAlchemy, for those who write, or where it is a server."""
+
+    def __init__(self, uri: str) -> None:
+        self._uri = uri
+
+    @property
+    def file(self) -> Path | None:
+        """Where it is; None for a server."""
+        return database_file(self._uri)
+
+    @cached_property
+    def engine(self) -> Engine:
+        """The engine; it is made when it is first used."""
+        return engine_for(self._uri)
+
+    def connect(self, *, is_look: bool) -> Connection:
+        """A connection for questions."""
+        return (looking(self.engine) if is_look else self.engine).connect()
+
+    def close(self) -> None:
+        """Let go of the database."""
+        if "engine" in self.__dict__:
+            self.engine.dispose()
+            del self.__dict__["engine"]
 
 
 def engine_for(uri: str, *, patience: float = PATIENCE) -> Engine:
@@ -36,65 +58,22 @@ def looking(engine: Engine) -> Engine:
     return engine.execution_options(**{_LOOKING: True})
 
 
-def database_file(uri: str) -> Path | None:
-    """The file of a SQLite database; None for a server."""
-    url = _parsed(uri)
-    if url.get_backend_name() != "sqlite":
-        return None
-    if url.database in (None, "", ":memory:"):
-        raise Refused("a ledger in memory would be lost", next=_REMEDY)
-    return Path(str(url.database)).absolute()
-
-
-def make_file(file: Path, *, patience: float = PATIENCE) -> None:
-    """A SQLite database in WAL mode: readers don't wait for the writer. One that is there is kept."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    deadline = time.monotonic() + patience
-    with closing(sqlite3.connect(file, timeout=patience, isolation_level=None)) as connection:
-        while not _switched_to_wal(connection, or_raise=time.monotonic() > deadline):
-            time.sleep(0.01)
-
-
-def _switched_to_wal(connection: sqlite3.Connection, *, or_raise: bool) -> bool:
-    try:
-        connection.execute("PRAGMA journal_mode = WAL")
-    except sqlite3.OperationalError as busy:
-        # When two switch at once SQLite turns one away on the spot, whatever the timeout says.
-        if or_raise or not busy.sqlite_errorname.startswith("SQLITE_BUSY"):
-            raise
-        return False
-    return True
-
-
-_REMEDY = (
-    "write catalog.uri (with a REST catalog ledger.uri) as sqlite:///folder/lake.db or postgresql://user@host/database"
-)
-
-
 def _parsed(uri: str) -> URL:
     try:
-        url = make_url(uri)
+        return make_url(uri)
     except (ArgumentError, ValueError):
         # Not with the text itself: it may hold a password.
-        raise Refused("the ledger's address is not that of a database", next=_REMEDY) from None
-    if url.get_backend_name() not in ("sqlite", "postgresql"):
-        raise Refused(f"retcon keeps no ledger in {url.get_backend_name()}", next=_REMEDY)
-    return url
+        raise Refused("the ledger's address is not that of a database", next=REMEDY) from None
 
 
 def _sqlite_engine(file: Path, patience: float) -> Engine:
-    # mode=rw never makes a file, so that looking at a ledger leaves no trace.
-    address = f"file:{quote(str(file))}?mode=rw"
-
-    def connect() -> sqlite3.Connection:
-        # isolation_level None: the driver begins and commits nothing by itself, DDL included.
-        connection = sqlite3.connect(address, uri=True, timeout=patience, isolation_level=None, check_same_thread=False)
-        connection.execute("PRAGMA foreign_keys = ON")
-        connection.execute("PRAGMA synchronous = FULL")
-        return connection
-
     # A file is opened in no time, and a closed one can be moved or removed.
-    engine = create_engine("sqlite+pysqlite://", creator=connect, poolclass=NullPool, hide_parameters=True)
+    engine = create_engine(
+        "sqlite+pysqlite://",
+        creator=lambda: open_file(file, patience=patience),
+        poolclass=NullPool,
+        hide_parameters=True,
+    )
     event.listen(engine, "begin", _begin_sqlite)
     return engine
 

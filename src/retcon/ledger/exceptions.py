@@ -2,143 +2,58 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Row, Select, and_, func, insert, select, update
-
-from retcon.core.exceptions import Decision, LateChange, LateEntry, late_document, late_from
-from retcon.core.runs import Consumed, Run
-from retcon.errors import Conflict
-from retcon.ledger import reading
-from retcon.ledger.schema import EXCEPTIONS, SLICES
-
-_C = EXCEPTIONS.c
+from retcon.core.exceptions import Decision, LateEntry, late_from
+from retcon.ledger.statements import Transaction, ask
+from retcon.ledger.texts import document_in, moment_if_any, moment_in
 
 
-def every(connection: Connection, *, only_open: bool) -> list[LateEntry]:
+def every(connection: Transaction, *, only_open: bool) -> list[LateEntry]:
     """All of them, or those that wait, by model and slice, oldest first."""
-    query = select(EXCEPTIONS).order_by(_C.model, _C.slice, _C.entry)
-    return [
-        _entry(row) for row in connection.execute(query.where(_C.decision == Decision.OPEN) if only_open else query)
-    ]
-
-
-def newest(connection: Connection, model: str) -> dict[str, LateEntry]:
-    """Per slice of a model, the last that was recorded."""
-    return {row.slice: _entry(row) for row in connection.execute(_newest(model))}
-
-
-def record(connection: Connection, lates: Iterable[LateChange], *, at: datetime) -> None:
-    """Note what a load found too old: one that waits is brought up to date, another is opened. What was restated
-    since it was found isn't late any more.
-    """
-    known: dict[str, dict[str, LateEntry]] = {}
-    consumed: dict[str, dict[str, dict[str, Consumed]]] = {}
-    for late in lates:
-        if late.model not in known:
-            known[late.model] = newest(connection, late.model)
-            consumed[late.model] = reading.standing_consumption(connection, late.model)
-        before, made_of = known[late.model].get(late.slice), consumed[late.model].get(late.slice, {})
-        now = {name: each.content for name, each in made_of.items()}
-        if late.contents and late.contents.items() <= now.items():
-            continue
-        if before is not None and before.knows(late):
-            connection.execute(update(EXCEPTIONS).where(_C.entry == before.entry).values(last_seen=at))
-        elif before is not None and before.decision is Decision.OPEN:
-            connection.execute(update(EXCEPTIONS).where(_C.entry == before.entry).values(last_seen=at, **_values(late)))
-        else:
-            values = {"model": late.model, "slice": late.slice, "first_seen": at, "last_seen": at, **_values(late)}
-            connection.execute(insert(EXCEPTIONS).values(decision=Decision.OPEN, **values))
-
-
-def decide(
-    connection: Connection,
-    entries: Sequence[LateEntry],
-    decision: Decision,
-    *,
-    run: str | None,
-    at: datetime,
-    by: str,
-    reason: str,
-) -> None:
-    """Record who decided what, and why; refused where one of them isn't as it was shown."""
-    for each in entries:
-        decided = connection.execute(
-            update(EXCEPTIONS)
-            .where(_C.entry == each.entry, _C.decision == each.decision, _C.last_seen == each.last_seen)
-            .values(decision=decision, run_id=run, decided=at, who=by, reason=reason)
-        )
-        if decided.rowcount != 1:
-            raise Conflict(
-                f"{each.late.model} {each.late.slice}: somebody decided meanwhile, or more of it changed",
-                state="no decision was recorded",
-                next="`retcon exceptions` shows how it stands now",
-            )
-
-
-def restated(connection: Connection, run: Run) -> None:
-    """A publish brought in what was late of its slices; not where it had pinned its inputs before that came."""
-    waiting = _C.decision.in_([Decision.OPEN, Decision.APPROVED])
-    late = [_entry(row) for row in connection.execute(select(EXCEPTIONS).where(waiting, _is_of(run.id)))]
-    made_of = _by_slice(reading.consumption(connection, run.id) if late else [])
-    pinned = None if run.run_ts is None else datetime.fromisoformat(run.run_ts)
-    for each in late:
-        now = made_of.get((each.late.model, each.late.slice), {})
-        if _brings_in(each.late, now, is_newer=pinned is not None and pinned > each.last_seen):
-            one = update(EXCEPTIONS).where(_C.entry == each.entry)
-            connection.execute(one.values(decision=Decision.RESTATED, run_id=run.id))
-
-
-def _by_slice(consumed: Iterable[Consumed]) -> dict[tuple[str, str], dict[str, Consumed]]:
-    found: dict[tuple[str, str], dict[str, Consumed]] = {}
-    for each in consumed:
-        found.setdefault((each.model, each.slice), {})[each.input] = each
-    return found
-
-
-def _brings_in(late: LateChange, now: Mapping[str, Consumed], *, is_newer: bool) -> bool:
-    """Is a slice made of what came late, by every input that it came by, or of what is newer? Rows of some keys aren't
-    all of it.
-    """
-    contents = [(now[name].content, late.contents.get(name)) for name in late.because_of if name in now]
-    is_whole = all(not is_now.startswith("keys:") for is_now, _ in contents)
-    return bool(contents) and is_whole and (is_newer or all(is_now == came for is_now, came in contents))
-
-
-def reopened(connection: Connection, run: str) -> None:
-    """That publish was undone, or the plan given up."""
-    by_it = and_(_C.decision.in_([Decision.RESTATED, Decision.APPROVED]), _C.run_id == run)
-    connection.execute(update(EXCEPTIONS).where(by_it).values(decision=Decision.OPEN, run_id=None))
-
-
-def _is_of(run: str) -> Any:
-    return (
-        select(SLICES.c.run_id)
-        .where(SLICES.c.run_id == run, SLICES.c.model == _C.model, SLICES.c.slice == _C.slice)
-        .exists()
+    wanted = [Decision.OPEN.value] if only_open else [each.value for each in Decision]
+    found = ask(
+        connection,
+        "SELECT * FROM retcon_exceptions WHERE decision IN :wanted ORDER BY model, slice, entry",
+        wanted=wanted,
     )
+    return [entry_of(row) for row in found]
 
 
-def _newest(model: str) -> Select[Any]:
-    last = select(func.max(_C.entry)).where(_C.model == model).group_by(_C.slice)
-    return select(EXCEPTIONS).where(_C.entry.in_(last)).order_by(_C.slice)
+def newest(connection: Transaction, model: str) -> dict[str, LateEntry]:
+    """Per slice of a model, the last that was recorded."""
+    found = ask(
+        connection,
+        """SELECT * FROM retcon_exceptions
+           WHERE entry IN (SELECT max(entry) FROM retcon_exceptions WHERE model = :model GROUP BY slice)
+           ORDER BY slice""",
+        model=model,
+    )
+    return {row.slice: entry_of(row) for row in found}
 
 
-def _values(late: LateChange) -> dict[str, Any]:
-    return {"late": late_document(late)}
+def waiting_of_run(connection: Transaction, run_id: str) -> list[LateEntry]:
+    """Those of a run's slices that aren't restated or rejected."""
+    found = ask(
+        connection,
+        """SELECT * FROM retcon_exceptions e WHERE decision IN :waiting AND EXISTS (
+             SELECT 1 FROM retcon_slices s WHERE s.run_id = :run_id AND s.model = e.model AND s.slice = e.slice)""",
+        waiting=[Decision.OPEN.value, Decision.APPROVED.value],
+        run_id=run_id,
+    )
+    return [entry_of(row) for row in found]
 
 
-def _entry(row: Row[Any]) -> LateEntry:
+def entry_of(row: Any) -> LateEntry:
+    """A late change, and what became of it."""
     return LateEntry(
         entry=row.entry,
-        late=late_from(row.late),
-        first_seen=row.first_seen,
-        last_seen=row.last_seen,
+        late=late_from(document_in(row.late)),
+        first_seen=moment_in(row.first_seen),
+        last_seen=moment_in(row.last_seen),
         decision=Decision(row.decision),
         run=row.run_id,
         by=row.who,
-        decided=row.decided,
+        decided=moment_if_any(row.decided),
         reason=row.reason,
     )

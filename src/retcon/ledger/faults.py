@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import sqlite3
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-
-from sqlalchemy.exc import DBAPIError
 
 from retcon.errors import Fault
 from retcon.values import dataclass
@@ -79,14 +78,21 @@ def faults(state: str) -> Iterator[None]:
     """Whatever breaks in the database inside comes out as a Fault, with the state things are in."""
     try:
         yield
-    except (DBAPIError, sqlite3.Error, OSError) as broken:
+    except what_breaks() as broken:
         raise fault_of(broken, state) from broken
+
+
+def what_breaks() -> tuple[type[Exception], ...]:
+    """What connections raise. SQLAlchemy raises nothing where it isn't loaded."""
+    alchemy = sys.modules.get("sqlalchemy.exc")
+    own = sqlite3.Error, OSError
+    return own if alchemy is None else (*own, alchemy.DBAPIError)
 
 
 def fault_of(broken: Exception, state: str) -> Fault:
     """The Fault that says what a broken statement or connection means."""
     # SQLAlchemy's own text shows the statement with its values; the driver's doesn't.
-    driver = broken.orig if isinstance(broken, DBAPIError) and broken.orig is not None else broken
+    driver = getattr(broken, "orig", None) or broken
     diagnosis = _diagnose(driver)
     return Fault(
         f"{diagnosis.what}: {str(driver).strip()}", state=state, next=diagnosis.next, retryable=diagnosis.retryable

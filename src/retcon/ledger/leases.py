@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from sqlalchemy import Connection, Row, func, insert, literal_column, select, update
+from typing import Any
+
+from sqlalchemy import Connection, insert, update
 
 from retcon.core.leases import Driver, Lease, StopRequest
 from retcon.errors import Conflict
 from retcon.ledger.schema import LEASES
+from retcon.ledger.statements import Transaction, ask_one
 
 
-def standing(connection: Connection, run_id: str) -> Lease | None:
+def standing(connection: Transaction, run_id: str) -> Lease | None:
     """The lease on a run, unless it has run out."""
     row = _row(connection, run_id)
     left = row.until - now_of(connection) if row is not None else 0.0
@@ -63,16 +66,16 @@ def require_fence(connection: Connection, run_id: str, token: int | None) -> Non
         )
 
 
-def _row(connection: Connection, run_id: str) -> Row | None:  # type: ignore[type-arg] # of as many columns as the table
-    return connection.execute(select(LEASES).where(LEASES.c.run_id == run_id)).one_or_none()
+def _row(connection: Transaction, run_id: str) -> Any:
+    return ask_one(connection, "SELECT * FROM retcon_leases WHERE run_id = :run_id", run_id=run_id)
 
 
-def _driver(row: Row) -> Driver:  # type: ignore[type-arg]
+def _driver(row: Any) -> Driver:
     return Driver(who=row.who, host=row.host, pid=row.pid, began=row.began)
 
 
-def now_of(connection: Connection) -> float:
+def now_of(connection: Transaction) -> float:
     """Seconds since 1970, by the database's own clock."""
-    if connection.dialect.name == "sqlite":
-        return float(connection.scalar(select((func.julianday("now") - 2440587.5) * 86400.0)) or 0)
-    return float(connection.scalar(select(func.extract("epoch", literal_column("clock_timestamp()")))) or 0)
+    is_server = connection.dialect.name == "postgresql"
+    now = "extract(epoch FROM clock_timestamp())" if is_server else "(julianday('now') - 2440587.5) * 86400.0"
+    return float(ask_one(connection, f"SELECT {now} AS now").now)

@@ -7,7 +7,7 @@ from alembic.config import Config
 from sqlalchemy import Connection, Engine, text
 
 from retcon.ledger.engines import writing
-from retcon.ledger.schema import require_known, revision_of
+from retcon.ledger.revisions import require_known, revision_of
 
 MIGRATIONS = "retcon.ledger:migrations"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from datetime import datetime
 
-from sqlalchemy import Connection, delete, insert, select
+from sqlalchemy import Connection, delete, insert
 
 from retcon.core.chains import event_body
 from retcon.core.intents import Intent, event_of
@@ -13,15 +13,17 @@ from retcon.core.pointers import TableCommit
 from retcon.core.runs import Run, RunState
 from retcon.errors import Conflict, Refused
 from retcon.ledger.schema import OUTBOX
+from retcon.ledger.statements import Transaction, ask_one
+from retcon.ledger.texts import document_in
 
 
-def read(connection: Connection, run_id: str) -> Intent | None:
+def read(connection: Transaction, run_id: str) -> Intent | None:
     """The entry of a run."""
-    row = connection.execute(select(OUTBOX).where(OUTBOX.c.run_id == run_id)).one_or_none()
+    row = ask_one(connection, "SELECT * FROM retcon_outbox WHERE run_id = :run_id", run_id=run_id)
     if row is None:
         return None
-    commits = tuple(TableCommit(**commit) for commit in row.commits)
-    return Intent(run=run_id, event=event_of(row.kind, row.event), commits=commits)
+    commits = tuple(TableCommit(**commit) for commit in document_in(row.commits))
+    return Intent(run=run_id, event=event_of(row.kind, document_in(row.event)), commits=commits)
 
 
 def put(connection: Connection, run: Run, intent: Intent, *, at: datetime, who: str) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from sqlalchemy import Connection, exists, select, text
+from sqlalchemy import Connection, text
 
 from retcon.core.overlaps import InTheWay, shared_slices
 from retcon.core.plans import Plan
 from retcon.ledger import leases, reading
-from retcon.ledger.schema import RUNS, WAVES
+from retcon.ledger.statements import Transaction, ask
 
 _LOCK = 0x6F70656E
 """The advisory lock that drivers queue for before they open a run: "open" in ASCII."""
@@ -20,19 +20,19 @@ def queue(connection: Connection) -> None:
         connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _LOCK})
 
 
-def in_the_way(connection: Connection, plan: Plan) -> list[InTheWay]:
+def in_the_way(connection: Transaction, plan: Plan) -> list[InTheWay]:
     """Runs that are opened and not over, and write slices of this plan; but for the one that it renews."""
     names = [model.name for model in plan.models]
-    query = (
-        select(RUNS.c.id)
-        .where(
-            reading.IS_UNFINISHED,
-            RUNS.c.id.not_in([plan.id, plan.request.refreshes or plan.id]),
-            exists().where(WAVES.c.run_id == RUNS.c.id, WAVES.c.model.in_(names)),
-        )
-        .order_by(RUNS.c.created, RUNS.c.id)
+    rows = ask(
+        connection,
+        """SELECT id FROM retcon_runs r WHERE state NOT IN :over AND id NOT IN :own
+             AND EXISTS (SELECT 1 FROM retcon_waves w WHERE w.run_id = r.id AND w.model IN :names)
+           ORDER BY created, id""",
+        over=reading.OVER,
+        own=[plan.id, plan.request.refreshes or plan.id],
+        names=names,
     )
-    found = (reading.run(connection, row.id) for row in connection.execute(query).all())
+    found = (reading.run(connection, row.id) for row in rows)
     shared = [(run, slices) for run in found if run is not None and (slices := shared_slices(plan, run.plan))]
     tallies = reading.tallies(connection, [run.id for run, _ in shared])
     return [

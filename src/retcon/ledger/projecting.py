@@ -7,7 +7,7 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import Any, assert_never
 
-from sqlalchemy import Connection, Table, bindparam, delete, exists, insert, select, type_coerce, update
+from sqlalchemy import Connection, Table, bindparam, delete, exists, insert, select, update
 
 from retcon.core.events import (
     ApplyBegan,
@@ -41,9 +41,8 @@ from retcon.core.gates import VALID, Verdict
 from retcon.core.plans import Plan, to_document
 from retcon.core.runs import Run, RunState, SliceState, WaveState
 from retcon.errors import Refused
-from retcon.ledger import chain, exceptions, reading, watermarks
+from retcon.ledger import chain, deciding, moving, reading
 from retcon.ledger.chain import Link
-from retcon.ledger.columns import Document
 from retcon.ledger.schema import CONSUMPTION, PROFILES, RUNS, SLICES, VERDICTS, WAVES
 from retcon.ledger.steps import overridden_by, proof_lapses, run_after
 
@@ -93,14 +92,14 @@ def write_event(connection: Connection, run: Run, event: Event, *, at: datetime,
     # Rebuilt from tables, a run may be published and undone at once.
     is_undone = run.rolled_back is None and after.rolled_back is not None
     if is_publish and not is_undone:
-        exceptions.restated(connection, after)
+        deciding.restated(connection, after)
         if run.plan.load is not None:
-            watermarks.advance(connection, run.plan.load.advances, run, at=at, who=who)
-            exceptions.record(connection, run.plan.load.late, at=at)
+            moving.advance(connection, run.plan.load.advances, run, at=at, who=who)
+            deciding.record(connection, run.plan.load.late, at=at)
     if is_undone and not is_publish:
-        watermarks.put_back(connection, run, at=at, who=who)
+        moving.put_back(connection, run, at=at, who=who)
     if is_undone or isinstance(event, Cancelled):
-        exceptions.reopened(connection, run.id)
+        deciding.reopened(connection, run.id)
     return link
 
 
@@ -347,7 +346,7 @@ def _project_consumption(connection: Connection, run: str, event: Published) -> 
 
 
 def _project_expectation(connection: Connection, run: str, expect: Sequence[Mapping[str, Any]]) -> None:
-    plan = connection.scalar(select(type_coerce(RUNS.c.plan, Document)).where(RUNS.c.id == run))
+    plan = connection.scalar(select(RUNS.c.plan).where(RUNS.c.id == run))
     connection.execute(update(RUNS).where(RUNS.c.id == run).values(plan={**(plan or {}), "expect": list(expect)}))
 
 

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from functools import cached_property, partial
 from pathlib import Path
 from threading import local
-from typing import TYPE_CHECKING, Any, TypeVar
-
-from sqlalchemy import Connection, Engine, Row
-from sqlalchemy.exc import DBAPIError
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from retcon.core.runs import Tally
 from retcon.ledger import exceptions, reading, watermarks
-from retcon.ledger.engines import database_file, engine_for, looking
-from retcon.ledger.faults import faults
+from retcon.ledger.faults import faults, what_breaks
 from retcon.ledger.looks import Look
 from retcon.ledger.pointers import is_catalog, pointer_of
-from retcon.ledger.schema import has_ledger, is_current, revision_of
+from retcon.ledger.revisions import has_ledger, is_current, revision_of
+from retcon.ledger.statements import Transaction
 
 if TYPE_CHECKING:
     from retcon.core.adoption import Adoption
@@ -33,30 +29,31 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
+class Database(Protocol):
+    """Where a ledger lives."""
+
+    @property
+    def file(self) -> Path | None: ...
+    def connect(self, *, is_look: bool) -> Transaction: ...
+    def close(self) -> None: ...
+
+
 class Questions:
     """The ledger of one catalog, to those who only read it. One that isn't there has nothing, and none is made."""
 
-    def __init__(self, uri: str, catalog_name: str) -> None:
-        self._uri = uri
+    def __init__(self, database: Database, catalog_name: str) -> None:
+        self._database = database
         self._catalog_name = catalog_name
         self._has_catalog, self._has_ledger = False, False
         self._looking = local()
 
     @cached_property
     def _file(self) -> Path | None:
-        return database_file(self._uri)
-
-    @cached_property
-    def _engine(self) -> Engine:
-        engine = engine_for(self._uri)
-        weakref.finalize(self, engine.dispose)
-        return engine
+        return self._database.file
 
     def close(self) -> None:
         """Let go of the database."""
-        if "_engine" in self.__dict__:
-            self._engine.dispose()
-            del self.__dict__["_engine"]
+        self._database.close()
         self._has_catalog, self._has_ledger = False, False
 
     @contextmanager
@@ -67,7 +64,7 @@ class Questions:
         if self._look is not None:
             yield
             return
-        with closing(Look(lambda: looking(self._engine).connect())) as self._looking.look:
+        with closing(Look(partial(self._database.connect, is_look=True))) as self._looking.look:
             try:
                 yield
             finally:
@@ -153,7 +150,7 @@ class Questions:
         """Slices of a model whose newest publish that stands is known from the tables alone."""
         return tuple(row.slice for row in self._bare_slices(model) if row.checksum is None)
 
-    def _bare_slices(self, model: str) -> Sequence[Row[Any]]:
+    def _bare_slices(self, model: str) -> Sequence[Any]:
         return self._read(partial(reading.bare_slices, model=model), otherwise=())
 
     def last_published(self, models: Sequence[str]) -> dict[str, Run]:
@@ -219,7 +216,7 @@ class Questions:
         """Per slice of a model, the last late change that was recorded."""
         return self._read(partial(exceptions.newest, model=model), otherwise={})
 
-    def _read(self, question: Callable[[Connection], T], *, otherwise: T, keeps: bool = True) -> T:
+    def _read(self, question: Callable[[Transaction], T], *, otherwise: T, keeps: bool = True) -> T:
         """`keeps`: a look remembers the answer."""
 
         def answer(look: Look) -> T:
@@ -229,12 +226,12 @@ class Questions:
 
         return self._ask(answer, otherwise)
 
-    def _is_ready(self, connection: Connection) -> bool:
+    def _is_ready(self, connection: Transaction) -> bool:
         # Somebody may bring it up to date at any moment; that it is there is looked up once.
         self._has_ledger = self._has_ledger or has_ledger(connection)
         try:
             return self._has_ledger and is_current(connection)
-        except DBAPIError:
+        except what_breaks():
             self._has_ledger = False  # somebody may have taken it away
             raise
 
@@ -245,7 +242,7 @@ class Questions:
         with faults("the ledger was only read"):
             if self._look is not None:
                 return ask(self._look)
-            with closing(Look(self._engine.connect)) as look:
+            with closing(Look(partial(self._database.connect, is_look=False))) as look:
                 return ask(look)
 
 

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from functools import cache
 from typing import TYPE_CHECKING, Any
-
-from sqlalchemy import Connection, Row, Select, bindparam, exists, func, or_, select, true, type_coerce
 
 from retcon.core.adoption import Adoption
 from retcon.core.chains import RecordedEvent
@@ -30,50 +27,55 @@ from retcon.core.runs import (
     WaveState,
 )
 from retcon.core.slices import SliceSet, cut_of
-from retcon.ledger.columns import Document
-from retcon.ledger.schema import ADOPTIONS, CONSUMPTION, EVENTS, PROFILES, RUNS, SLICES, VERDICTS, WAVES
+from retcon.ledger.statements import Transaction, ask, ask_one
+from retcon.ledger.texts import document_in, moment_if_any, moment_in, plan_in
 
 if TYPE_CHECKING:
     from retcon.core.events import Event
 
-IS_UNFINISHED = RUNS.c.state.not_in([state for state in RunState if state.is_over])
-"""Of a run, that something is left to be done for it."""
-_UNWRITTEN = SliceState.SAME, SliceState.LAPSED
+OVER = tuple(state.value for state in RunState if state.is_over)
+"""States of runs for which nothing is left to be done."""
+_UNWRITTEN = SliceState.SAME.value, SliceState.LAPSED.value
 """States of slices that a publish left alone."""
 _MOST_NAMED = 500
 """Of more slices than this, all of the model's are read: databases bound the parameters of a query."""
 
 
-def run(connection: Connection, run_id: str) -> Run | None:
+def run(connection: Transaction, run_id: str) -> Run | None:
     """One run."""
-    return _one(connection, select(RUNS).where(RUNS.c.id == run_id))
+    row = ask_one(connection, "SELECT * FROM retcon_runs WHERE id = :run_id", run_id=run_id)
+    return None if row is None else _run_of(row)
 
 
-def locked_run(connection: Connection, run_id: str) -> Run | None:
+def locked_run(connection: Transaction, run_id: str) -> Run | None:
     """One run that nobody else changes before this transaction ends (on SQLite, a writing one is alone anyway)."""
-    return _one(connection, select(RUNS).where(RUNS.c.id == run_id).with_for_update())
+    lock = " FOR UPDATE" if connection.dialect.name == "postgresql" else ""
+    row = ask_one(connection, f"SELECT * FROM retcon_runs WHERE id = :run_id{lock}", run_id=run_id)
+    return None if row is None else _run_of(row)
 
 
-def runs(connection: Connection, *, model: str | None, limit: int | None) -> list[Run]:
+def runs(connection: Transaction, *, model: str | None, limit: int | None) -> list[Run]:
     """Runs, newest first."""
-    query = _newest_runs().limit(limit)
-    if model is not None:
-        query = query.where(exists().where(WAVES.c.run_id == RUNS.c.id, WAVES.c.model == model))
-    return [_run_of(row) for row in connection.execute(query)]
+    of_model = "EXISTS (SELECT 1 FROM retcon_waves w WHERE w.run_id = r.id AND w.model = :model)"
+    found = ask(
+        connection,
+        f"""SELECT * FROM retcon_runs r WHERE {"1 = 1" if model is None else of_model}
+            ORDER BY created DESC, id DESC{"" if limit is None else " LIMIT :limit"}""",
+        **({} if model is None else {"model": model}),
+        **({} if limit is None else {"limit": limit}),
+    )
+    return [_run_of(row) for row in found]
 
 
-def unfinished_runs(connection: Connection) -> list[Run]:
+def unfinished_runs(connection: Transaction) -> list[Run]:
     """Runs for which something is left to be done, newest first."""
-    return [_run_of(row) for row in connection.execute(_newest_runs().where(IS_UNFINISHED))]
+    newest = "SELECT * FROM retcon_runs WHERE state NOT IN :over ORDER BY created DESC, id DESC"
+    return [_run_of(row) for row in ask(connection, newest, over=OVER)]
 
 
-def _newest_runs() -> Select[Any]:
-    return select(RUNS).order_by(RUNS.c.created.desc(), RUNS.c.id.desc())
-
-
-def waves(connection: Connection, run_id: str) -> list[RecordedWave]:
+def waves(connection: Transaction, run_id: str) -> list[RecordedWave]:
     """The waves of a run, by model."""
-    query = select(WAVES).where(WAVES.c.run_id == run_id).order_by(WAVES.c.model, WAVES.c.wave)
+    query = "SELECT * FROM retcon_waves WHERE run_id = :run_id ORDER BY model, wave"
     return [
         RecordedWave(
             model=row.model,
@@ -83,18 +85,17 @@ def waves(connection: Connection, run_id: str) -> list[RecordedWave]:
             attempts=row.attempts,
             snapshot_id=row.snapshot_id,
             seconds=row.seconds,
-            scans=tuple(ScanEvidence(**scan) for scan in row.scans),
+            scans=tuple(ScanEvidence(**scan) for scan in document_in(row.scans)),
             error=row.error,
         )
-        for row in connection.execute(query)
+        for row in ask(connection, query, run_id=run_id)
     ]
 
 
-def slices(connection: Connection, run_id: str, model: str | None) -> list[RecordedSlice]:
+def slices(connection: Transaction, run_id: str, model: str | None) -> list[RecordedSlice]:
     """The slices of a run, by model."""
-    query = select(SLICES).where(SLICES.c.run_id == run_id).order_by(SLICES.c.model, SLICES.c.slice)
-    if model is not None:
-        query = query.where(SLICES.c.model == model)
+    of_model, words = ("", {}) if model is None else (" AND model = :model", {"model": model})
+    query = f"SELECT * FROM retcon_slices WHERE run_id = :run_id{of_model} ORDER BY model, slice"
     return [
         RecordedSlice(
             model=row.model,
@@ -107,35 +108,36 @@ def slices(connection: Connection, run_id: str, model: str | None) -> list[Recor
             checksum=row.checksum,
             old_rows=row.old_rows,
             old_checksum=row.old_checksum,
-            metrics=_metrics(row.metrics),
+            metrics=_metrics(document_in(row.metrics)),
         )
-        for row in connection.execute(query)
+        for row in ask(connection, query, run_id=run_id, **words)
     ]
 
 
-def tallies(connection: Connection, run_ids: Sequence[str]) -> dict[str, Tally]:
+def tallies(connection: Transaction, run_ids: Sequence[str]) -> dict[str, Tally]:
     """How far each of these runs is, counted by the database."""
-    query = (
-        select(SLICES.c.run_id, SLICES.c.state, func.count(), func.sum(SLICES.c.rows))
-        .where(SLICES.c.run_id.in_(run_ids))
-        .group_by(SLICES.c.run_id, SLICES.c.state)
+    counted = ask(
+        connection,
+        """SELECT run_id, state, count(*) AS slices, sum(rows) AS rows_in_all FROM retcon_slices
+           WHERE run_id IN :run_ids GROUP BY run_id, state""",
+        run_ids=run_ids,
     )
     found = {run_id: Tally() for run_id in run_ids}
-    for run_id, state, count, rows in connection.execute(query):
-        if state == SliceState.PENDING.value:
+    for row in counted:
+        if row.state == SliceState.PENDING.value:
             continue
-        so_far = found[run_id]
-        found[run_id] = Tally(
-            staged=so_far.staged + count,
-            empty=so_far.empty + (count if state == SliceState.EMPTY.value else 0),
-            rows=so_far.rows + int(rows or 0),
+        so_far = found[row.run_id]
+        found[row.run_id] = Tally(
+            staged=so_far.staged + row.slices,
+            empty=so_far.empty + (row.slices if row.state == SliceState.EMPTY.value else 0),
+            rows=so_far.rows + int(row.rows_in_all or 0),
         )
     return found
 
 
-def verdicts(connection: Connection, run_id: str) -> list[RecordedVerdict]:
+def verdicts(connection: Transaction, run_id: str) -> list[RecordedVerdict]:
     """The verdicts on a run, as they were judged."""
-    query = select(VERDICTS).where(VERDICTS.c.run_id == run_id).order_by(VERDICTS.c.number)
+    query = "SELECT * FROM retcon_verdicts WHERE run_id = :run_id ORDER BY number"
     return [
         RecordedVerdict(
             verdict=Verdict(
@@ -143,41 +145,47 @@ def verdicts(connection: Connection, run_id: str) -> list[RecordedVerdict]:
                 gate=row.gate,
                 kind=row.kind,
                 summary=row.summary,
-                findings=tuple(Finding(**finding) for finding in row.findings),
+                findings=tuple(Finding(**finding) for finding in document_in(row.findings)),
                 warns=bool(row.warns),
             ),
             override=row.override,
         )
-        for row in connection.execute(query)
+        for row in ask(connection, query, run_id=run_id)
     ]
 
 
-def profiles(connection: Connection, run_id: str) -> list[ProfileEntry]:
+def profiles(connection: Transaction, run_id: str) -> list[ProfileEntry]:
     """The profiles that a run's proof left, as far as they are of all its slices together."""
-    query = select(PROFILES).where(PROFILES.c.run_id == run_id, PROFILES.c.slice == "")
-    found = connection.execute(query.order_by(PROFILES.c.model, PROFILES.c.column_name, PROFILES.c.side))
-    return [entry_from(row.profile) for row in found]
-
-
-def slice_profiles(connection: Connection, model: str) -> dict[str, dict[str, ColumnProfile]]:
-    """Per slice, the profile of each column that the newest publish that stands left of it."""
-    newest = _newest_slices().subquery()
-    query = select(PROFILES.c.slice, PROFILES.c.profile).join(
-        newest, (PROFILES.c.run_id == newest.c.run_id) & (PROFILES.c.slice == newest.c.slice)
+    found = ask(
+        connection,
+        """SELECT profile FROM retcon_profiles WHERE run_id = :run_id AND slice = ''
+           ORDER BY model, column_name, side""",
+        run_id=run_id,
     )
-    staged = query.where(PROFILES.c.model == bindparam("model"), PROFILES.c.side == Side.STAGED)
+    return [entry_from(document_in(row.profile)) for row in found]
+
+
+def slice_profiles(connection: Transaction, model: str) -> dict[str, dict[str, ColumnProfile]]:
+    """Per slice, the profile of each column that the newest publish that stands left of it."""
+    rows = ask(
+        connection,
+        f"""SELECT p.slice, p.profile FROM retcon_profiles p
+            JOIN ({_newest_slices()}) n ON p.run_id = n.run_id AND p.slice = n.slice
+            WHERE p.model = :model AND p.side = :side""",
+        **_words(model),
+        side=Side.STAGED.value,
+    )
     found: dict[str, dict[str, ColumnProfile]] = {}
-    for row in connection.execute(staged, _words(model)):
-        profile = entry_from(row.profile).profile
+    for row in rows:
+        profile = entry_from(document_in(row.profile)).profile
         found.setdefault(row.slice, {})[profile.column] = profile
     return found
 
 
-def events(connection: Connection, run_id: str, kind: type[Event] | None = None) -> list[RecordedEvent]:
+def events(connection: Transaction, run_id: str, kind: type[Event] | None = None) -> list[RecordedEvent]:
     """The chain of a run; or of it, the events of one kind."""
-    query = select(EVENTS).where(EVENTS.c.run_id == run_id).order_by(EVENTS.c.number)
-    if kind is not None:
-        query = query.where(EVENTS.c.kind == kind.__name__)
+    of_kind, words = ("", {}) if kind is None else (" AND kind = :kind", {"kind": kind.__name__})
+    query = f"SELECT * FROM retcon_events WHERE run_id = :run_id{of_kind} ORDER BY number"
     return [
         RecordedEvent(
             run=row.run_id,
@@ -185,30 +193,29 @@ def events(connection: Connection, run_id: str, kind: type[Event] | None = None)
             at=row.at,
             who=row.who,
             kind=row.kind,
-            body=row.body,
+            body=document_in(row.body),
             previous=row.previous,
             hash=row.hash,
         )
-        for row in connection.execute(query)
+        for row in ask(connection, query, run_id=run_id, **words)
     ]
 
 
-def code(connection: Connection, run_id: str) -> Mapping[str, str]:
+def code(connection: Transaction, run_id: str) -> Mapping[str, str]:
     """The code of a run's models, from the event that opened it."""
-    opened = connection.scalar(select(EVENTS.c.body).where(EVENTS.c.run_id == run_id, EVENTS.c.number == 1))
+    opened = ask_one(connection, "SELECT body FROM retcon_events WHERE run_id = :run_id AND number = 1", run_id=run_id)
     # A run that was rebuilt from the tables began otherwise.
-    return {} if opened is None else opened.get("code", {})
+    return {} if opened is None else document_in(opened.body).get("code", {})
 
 
-def consumption(connection: Connection, run_id: str) -> list[Consumed]:
+def consumption(connection: Transaction, run_id: str) -> list[Consumed]:
     """What a run's published slices were computed from."""
-    columns = CONSUMPTION.c
-    query = select(CONSUMPTION).where(columns.run_id == run_id).order_by(columns.model, columns.slice, columns.input)
-    return [_consumed(row) for row in connection.execute(query)]
+    query = "SELECT * FROM retcon_consumption WHERE run_id = :run_id ORDER BY model, slice, input"
+    return [_consumed(row) for row in ask(connection, query, run_id=run_id)]
 
 
 def published_slices(
-    connection: Connection, model: str, slices: Collection[str] | None = None
+    connection: Transaction, model: str, slices: Collection[str] | None = None
 ) -> dict[str, PublishedSlice]:
     """Per slice (of these, where they are given), the newest publish that stands, where it was measured."""
     return {
@@ -217,52 +224,40 @@ def published_slices(
             run=row.run_id,
             rows=row.rows,
             checksum=row.checksum,
-            metrics={name: new for name, (_, new) in _metrics(row.metrics).items()},
-            keys=row.key_checksums or {},
+            metrics={name: new for name, (_, new) in _metrics(document_in(row.metrics)).items()},
+            keys=document_in(row.key_checksums) or {},
         )
-        for row in connection.execute(_newest_slices(is_narrowed=_is_few(slices)), _words(model, slices=slices))
+        for row in ask(connection, _newest_slices(is_narrowed=_is_few(slices)), **_words(model, slices=slices))
         if row.checksum is not None
     }
 
 
-def bare_slices(connection: Connection, model: str) -> Sequence[Row[Any]]:
+def bare_slices(connection: Transaction, model: str) -> Sequence[Any]:
     """Slices whose newest publish that stands has no rows, or is known from the tables alone: then it wasn't
     measured, and has no checksum.
     """
-    return connection.execute(_bare_slices(), _words(model)).all()
+    query = f"SELECT slice, checksum FROM ({_newest_slices()}) n WHERE rows = 0 OR checksum IS NULL ORDER BY slice"
+    return ask(connection, query, **_words(model))
 
 
-@cache
-def _bare_slices() -> Select[Any]:
-    newest = _newest_slices().subquery()
-    is_bare = or_(newest.c.rows == 0, newest.c.checksum.is_(None))
-    return select(newest.c.slice, newest.c.checksum).where(is_bare).order_by(newest.c.slice)
-
-
-@cache
-def _newest_slices(*, written: bool = True, is_bounded: bool = False, is_narrowed: bool = False) -> Select[Any]:
+def _newest_slices(*, written: bool = True, is_bounded: bool = False, is_narrowed: bool = False) -> str:
     """Per slice, the newest publish that stands: that wrote it, or that found it to be as it came out. What `_words`
-    gives is bound to it: making such a query takes longer than asking it.
+    gives is bound to it.
     """
-    newness = func.row_number().over(partition_by=SLICES.c.slice, order_by=RUNS.c.publish_order.desc())
-    standing = (
-        select(
-            SLICES.c.slice,
-            SLICES.c.run_id,
-            SLICES.c.rows,
-            SLICES.c.checksum,
-            SLICES.c.metrics,
-            SLICES.c.key_checksums,
-            newness.label("newness"),
-        )
-        .join(RUNS, RUNS.c.id == SLICES.c.run_id)
-        .where(SLICES.c.model == bindparam("model"), RUNS.c.state == RunState.PUBLISHED)
-        .where(SLICES.c.state.not_in(_UNWRITTEN if written else _UNWRITTEN[1:]))
-        .where(RUNS.c.publish_order < bindparam("before") if is_bounded else true())
-        .where(SLICES.c.slice.in_(bindparam("slices", expanding=True)) if is_narrowed else true())
-        .subquery()
-    )
-    return select(standing).where(standing.c.newness == 1).order_by(standing.c.slice)
+    return f"""
+        SELECT * FROM (
+          SELECT s.slice, s.run_id, s.rows, s.checksum, s.metrics, s.key_checksums,
+                 row_number() OVER (PARTITION BY s.slice ORDER BY r.publish_order DESC) AS newness
+          FROM retcon_slices s JOIN retcon_runs r ON r.id = s.run_id
+          WHERE s.model = :model AND r.state = '{RunState.PUBLISHED.value}'
+            AND s.state NOT IN ({_quoted(_UNWRITTEN if written else _UNWRITTEN[1:])})
+            {"AND r.publish_order < :before" if is_bounded else ""}
+            {"AND s.slice IN :slices" if is_narrowed else ""}
+        ) standing WHERE newness = 1 ORDER BY slice"""
+
+
+def _quoted(states: Iterable[str]) -> str:
+    return ", ".join(f"'{state}'" for state in states)
 
 
 def _words(model: str, *, before: int | None = None, slices: Collection[str] | None = None) -> dict[str, Any]:
@@ -276,64 +271,63 @@ def _is_few(slices: Collection[str] | None) -> bool:
 
 
 def standing_consumption(
-    connection: Connection, model: str, slices: Collection[str] | None = None
+    connection: Transaction, model: str, slices: Collection[str] | None = None
 ) -> dict[str, dict[str, Consumed]]:
     """Per slice of a model (of these, where they are given), what its newest publish that stands was computed from, by
     input.
     """
     query = _consumption_of(is_narrowed=_is_few(slices))
-    return _by_slice(connection.execute(query, _words(model, slices=slices)))
+    return _by_slice(ask(connection, query, **_words(model, slices=slices)))
 
 
-def consumption_before(connection: Connection, run_id: str, model: str) -> dict[str, dict[str, Consumed]]:
+def consumption_before(connection: Transaction, run_id: str, model: str) -> dict[str, dict[str, Consumed]]:
     """The same as it was when this run was published; as it is, where that wasn't."""
-    before = connection.scalar(select(RUNS.c.publish_order).where(RUNS.c.id == run_id))
-    return _by_slice(connection.execute(_consumption_of(is_bounded=before is not None), _words(model, before=before)))
+    before = _publish_order(connection, run_id)
+    return _by_slice(ask(connection, _consumption_of(is_bounded=before is not None), **_words(model, before=before)))
 
 
-def runs_before(connection: Connection, run_id: str, model: str) -> dict[str, str]:
+def runs_before(connection: Transaction, run_id: str, model: str) -> dict[str, str]:
     """Per slice of a model, the run of its newest publish that stood when this run was published; as it is, where that
     wasn't.
     """
-    before = connection.scalar(select(RUNS.c.publish_order).where(RUNS.c.id == run_id))
+    before = _publish_order(connection, run_id)
     query = _newest_slices(written=False, is_bounded=before is not None)
-    return {row.slice: row.run_id for row in connection.execute(query, _words(model, before=before))}
+    return {row.slice: row.run_id for row in ask(connection, query, **_words(model, before=before))}
 
 
-@cache
-def _consumption_of(*, is_bounded: bool = False, is_narrowed: bool = False) -> Select[Any]:
-    newest = _newest_slices(written=False, is_bounded=is_bounded, is_narrowed=is_narrowed).subquery()
-    query = select(CONSUMPTION).join(
-        newest, (CONSUMPTION.c.run_id == newest.c.run_id) & (CONSUMPTION.c.slice == newest.c.slice)
-    )
-    return query.where(CONSUMPTION.c.model == bindparam("model"))
+def _publish_order(connection: Transaction, run_id: str) -> int | None:
+    row = ask_one(connection, "SELECT publish_order FROM retcon_runs WHERE id = :run_id", run_id=run_id)
+    return None if row is None else row.publish_order
 
 
-def _by_slice(rows: Iterable[Row[Any]]) -> dict[str, dict[str, Consumed]]:
+def _consumption_of(*, is_bounded: bool = False, is_narrowed: bool = False) -> str:
+    newest = _newest_slices(written=False, is_bounded=is_bounded, is_narrowed=is_narrowed)
+    return f"""SELECT c.* FROM retcon_consumption c
+               JOIN ({newest}) n ON c.run_id = n.run_id AND c.slice = n.slice
+               WHERE c.model = :model"""
+
+
+def _by_slice(rows: Iterable[Any]) -> dict[str, dict[str, Consumed]]:
     found: dict[str, dict[str, Consumed]] = {}
     for row in rows:
         found.setdefault(row.slice, {})[row.input] = _consumed(row)
     return found
 
 
-def standing_runs(connection: Connection, model: str) -> dict[str, str]:
+def standing_runs(connection: Transaction, model: str) -> dict[str, str]:
     """Per slice of a model, the run of its newest publish that stands."""
-    return {row.slice: row.run_id for row in connection.execute(_standing_runs(), _words(model))}
+    query = f"SELECT slice, run_id FROM ({_newest_slices(written=False)}) n ORDER BY slice"
+    return {row.slice: row.run_id for row in ask(connection, query, **_words(model))}
 
 
-@cache
-def _standing_runs() -> Select[Any]:
-    newest = _newest_slices(written=False).subquery()
-    return select(newest.c.slice, newest.c.run_id).order_by(newest.c.slice)
-
-
-def standing_code(connection: Connection, model: str) -> dict[str, str]:
+def standing_code(connection: Transaction, model: str) -> dict[str, str]:
     """Per slice of a model, the fingerprints of code and settings by which its newest publish that stands made it."""
     made = standing_runs(connection, model)
     codes: dict[str, str] = {}
     for ids in _batches(sorted(set(made.values()))):
-        plans = connection.execute(_plans(), {"ids": ids})
-        codes |= {row.id: codes_in(row.plan).get(model, "") for row in plans}
+        # Of many plans no more than their codes: those of a year of loads aren't worth being made.
+        plans = ask(connection, "SELECT id, plan FROM retcon_runs WHERE id IN :ids", ids=ids)
+        codes |= {row.id: codes_in(document_in(row.plan)).get(model, "") for row in plans}
     return {slice: codes[run_id] for slice, run_id in made.items()}
 
 
@@ -341,59 +335,56 @@ def _batches(items: list[str]) -> Iterator[list[str]]:
     return (items[start : start + _MOST_NAMED] for start in range(0, len(items), _MOST_NAMED))
 
 
-@cache
-def _plans() -> Select[Any]:
-    # Of many plans no more than their codes: those of a year of loads aren't worth being made.
-    plan = type_coerce(RUNS.c.plan, Document).label("plan")
-    return select(RUNS.c.id, plan).where(RUNS.c.id.in_(bindparam("ids", expanding=True)))
-
-
-def published_snapshots(connection: Connection, model: str) -> dict[str, int]:
+def published_snapshots(connection: Transaction, model: str) -> dict[str, int]:
     """The snapshot that each publish of a model that stands made, oldest first."""
-    query = (
-        select(RUNS.c.id, RUNS.c.tables)
-        .where(RUNS.c.state == RunState.PUBLISHED)
-        .where(exists().where(WAVES.c.run_id == RUNS.c.id, WAVES.c.model == model))
-        .order_by(RUNS.c.publish_order)
+    rows = ask(
+        connection,
+        """SELECT id, tables FROM retcon_runs r WHERE state = :published
+             AND EXISTS (SELECT 1 FROM retcon_waves w WHERE w.run_id = r.id AND w.model = :model)
+           ORDER BY publish_order""",
+        published=RunState.PUBLISHED.value,
+        model=model,
     )
-    made = {row.id: row.tables.get(model, {}).get("published_snapshot") for row in connection.execute(query)}
+    made = {row.id: document_in(row.tables).get(model, {}).get("published_snapshot") for row in rows}
     return {run_id: snapshot for run_id, snapshot in made.items() if snapshot is not None}
 
 
-def held_slices(connection: Connection, model: str) -> frozenset[str]:
+def held_slices(connection: Transaction, model: str) -> frozenset[str]:
     """Slices whose newest publish was undone: left alone until a new plan."""
-    return frozenset(connection.scalars(_held_slices(), _words(model)))
-
-
-@cache
-def _held_slices() -> Select[Any]:
-    newness = func.row_number().over(partition_by=SLICES.c.slice, order_by=RUNS.c.publish_order.desc())
-    ever = (
-        select(SLICES.c.slice, RUNS.c.state, newness.label("newness"))
-        .join(RUNS, RUNS.c.id == SLICES.c.run_id)
-        .where(SLICES.c.model == bindparam("model"))
-        .where(RUNS.c.publish_order.is_not(None), SLICES.c.state != SliceState.LAPSED)
-        .where(or_(SLICES.c.state != SliceState.SAME, RUNS.c.state == RunState.PUBLISHED))
-        .subquery()
+    rows = ask(
+        connection,
+        """SELECT slice FROM (
+             SELECT s.slice, r.state, row_number() OVER (PARTITION BY s.slice ORDER BY r.publish_order DESC) AS newness
+             FROM retcon_slices s JOIN retcon_runs r ON r.id = s.run_id
+             WHERE s.model = :model AND r.publish_order IS NOT NULL AND s.state <> :lapsed
+               AND (s.state <> :same OR r.state = :published)
+           ) ever WHERE newness = 1 AND state = :rolled_back""",
+        model=model,
+        lapsed=SliceState.LAPSED.value,
+        same=SliceState.SAME.value,
+        published=RunState.PUBLISHED.value,
+        rolled_back=RunState.ROLLED_BACK.value,
     )
-    return select(ever.c.slice).where(ever.c.newness == 1, ever.c.state == RunState.ROLLED_BACK)
+    return frozenset(row.slice for row in rows)
 
 
-def last_published(connection: Connection, models: Sequence[str]) -> dict[str, Run]:
+def last_published(connection: Transaction, models: Sequence[str]) -> dict[str, Run]:
     """Per model, the run of its newest publish that stands."""
-    newest = connection.execute(
-        select(WAVES.c.model, func.max(RUNS.c.publish_order).label("publish_order"))
-        .join(RUNS, RUNS.c.id == WAVES.c.run_id)
-        .where(WAVES.c.model.in_(models), RUNS.c.state == RunState.PUBLISHED)
-        .group_by(WAVES.c.model)
-        .order_by(WAVES.c.model)
-    ).all()
-    found = connection.execute(select(RUNS).where(RUNS.c.publish_order.in_({row.publish_order for row in newest})))
+    newest = ask(
+        connection,
+        """SELECT w.model, max(r.publish_order) AS publish_order
+           FROM retcon_waves w JOIN retcon_runs r ON r.id = w.run_id
+           WHERE w.model IN :models AND r.state = :published GROUP BY w.model ORDER BY w.model""",
+        models=models,
+        published=RunState.PUBLISHED.value,
+    )
+    orders = sorted({row.publish_order for row in newest})
+    found = ask(connection, "SELECT * FROM retcon_runs WHERE publish_order IN :orders", orders=orders)
     by_order = {row.publish_order: _run_of(row) for row in found}
     return {row.model: by_order[row.publish_order] for row in newest}
 
 
-def adoptions(connection: Connection) -> dict[str, Adoption]:
+def adoptions(connection: Transaction) -> dict[str, Adoption]:
     """Per model, the newest adoption of a table."""
     return {
         row.model: Adoption(
@@ -402,14 +393,14 @@ def adoptions(connection: Connection) -> dict[str, Adoption]:
             snapshot_id=row.snapshot_id,
             slices=SliceSet.parse(cut_of(row.grain), row.slices),
             who=row.who,
-            at=row.at,
+            at=moment_in(row.at),
             reason=row.reason,
         )
-        for row in connection.execute(select(ADOPTIONS).order_by(ADOPTIONS.c.at))
+        for row in ask(connection, "SELECT * FROM retcon_adoptions ORDER BY at")
     }
 
 
-def _consumed(row: Row[Any]) -> Consumed:
+def _consumed(row: Any) -> Consumed:
     return Consumed(
         model=row.model,
         slice=row.slice,
@@ -420,26 +411,21 @@ def _consumed(row: Row[Any]) -> Consumed:
     )
 
 
-def _one(connection: Connection, query: Select[Any]) -> Run | None:
-    row = connection.execute(query).one_or_none()
-    return None if row is None else _run_of(row)
-
-
-def _run_of(row: Row[Any]) -> Run:
+def _run_of(row: Any) -> Run:
     return Run(
         id=row.id,
         kind=row.kind,
         state=RunState(row.state),
-        plan=row.plan,
+        plan=plan_in(row.plan),
         by=row.who,
-        created=row.created,
-        updated=row.updated,
-        tables={model: _table_of(opened) for model, opened in row.tables.items()},
-        pins=row.pins,
+        created=moment_in(row.created),
+        updated=moment_in(row.updated),
+        tables={model: _table_of(opened) for model, opened in document_in(row.tables).items()},
+        pins=document_in(row.pins),
         run_ts=row.run_ts,
-        totals={model: _metrics(totals) for model, totals in row.totals.items()},
-        published=row.published,
-        rolled_back=row.rolled_back,
+        totals={model: _metrics(totals) for model, totals in document_in(row.totals).items()},
+        published=moment_if_any(row.published),
+        rolled_back=moment_if_any(row.rolled_back),
         why_ended=row.why_ended,
     )
 

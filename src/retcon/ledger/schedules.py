@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from typing import Any
 
-from sqlalchemy import Connection, Row, or_, select, text, update
+from sqlalchemy import Connection, or_, text, update
 
 from retcon.core.leases import Driver
 from retcon.core.schedules import Claim, Kind, Turn
 from retcon.ledger.leases import now_of
 from retcon.ledger.schema import SCHEDULES
+from retcon.ledger.statements import Transaction, ask
+from retcon.ledger.texts import moment_if_any
 
 _C = SCHEDULES.c
 _NEW_ROW = text(
@@ -19,10 +22,11 @@ _NEW_ROW = text(
 """As both databases spell it."""
 
 
-def turns(connection: Connection) -> dict[tuple[str, Kind], Turn]:
+def turns(connection: Transaction) -> dict[tuple[str, Kind], Turn]:
     """By model and kind; claims that have run out count for nothing."""
     now = now_of(connection)
-    return {(row.model, Kind(row.kind)): _turn(row, now) for row in connection.execute(select(SCHEDULES))}
+    found = ask(connection, "SELECT * FROM retcon_schedules")
+    return {(row.model, Kind(row.kind)): _turn(row, now) for row in found}
 
 
 def take(
@@ -69,9 +73,16 @@ def _make_row(connection: Connection, model: str, kind: Kind) -> None:
     connection.execute(_NEW_ROW, {"model": model, "kind": kind.value})
 
 
-def _turn(row: Row, now: float) -> Turn:  # type: ignore[type-arg] # of as many columns as the table
+def _turn(row: Any, now: float) -> Turn:
     claim: Claim | None = None
     if row.claim is not None and row.until > now:
         driver = Driver(who=row.who, host=row.host, pid=row.pid, began=row.began)
         claim = Claim(id=row.claim, driver=driver, seconds_left=row.until - now)
-    return Turn(model=row.model, kind=Kind(row.kind), done=row.done, ended=row.ended, trouble=row.trouble, claim=claim)
+    return Turn(
+        model=row.model,
+        kind=Kind(row.kind),
+        done=moment_if_any(row.done),
+        ended=moment_if_any(row.ended),
+        trouble=row.trouble,
+        claim=claim,
+    )

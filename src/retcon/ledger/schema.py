@@ -5,7 +5,6 @@ from __future__ import annotations
 from sqlalchemy import (
     BigInteger,
     Column,
-    Connection,
     Double,
     ForeignKey,
     Index,
@@ -13,19 +12,9 @@ from sqlalchemy import (
     MetaData,
     Table,
     UniqueConstraint,
-    column,
-    inspect,
-    select,
-    table,
 )
 
-from retcon.errors import Refused
-from retcon.ledger.columns import COUNTER, Document, Moment, PlanDocument, Words
-
-REVISIONS = ("0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008", "0009", "0010", "0011", "0012")
-"""Every revision that this version can bring up to date, oldest first; `migrations/` holds one file for each."""
-
-VERSION_TABLE = "retcon_alembic_version"
+from retcon.ledger.columns import COUNTER, Document, Moment, Words
 
 METADATA = MetaData()
 
@@ -35,7 +24,7 @@ RUNS = Table(
     Column("id", Words, primary_key=True),
     Column("kind", Words, nullable=False),
     Column("state", Words, nullable=False),
-    Column("plan", PlanDocument, nullable=False),
+    Column("plan", Document, nullable=False),
     Column("who", Words, nullable=False),
     Column("created", Moment, nullable=False),
     Column("updated", Moment, nullable=False),
@@ -249,43 +238,3 @@ DELIVERIES = Table(
     Column("delivered", Moment),
     Column("error", Words),
 )
-
-_REVISION = select(table(VERSION_TABLE, column("version_num")).c.version_num)
-
-
-def has_ledger(connection: Connection) -> bool:
-    """Was a ledger ever made in this database?"""
-    return inspect(connection).has_table(VERSION_TABLE)
-
-
-def revision_of(connection: Connection) -> str | None:
-    """The revision of the ledger in this database; None where there is none."""
-    return connection.scalar(_REVISION) if has_ledger(connection) else None
-
-
-def require_known(revision: str | None) -> None:
-    """Refuse a ledger that this version can't understand."""
-    if revision is not None and revision not in REVISIONS:
-        raise Refused(
-            f"the ledger was made by a newer retcon (revision {revision}, this one knows up to {REVISIONS[-1]})",
-            state="nothing was read or written",
-            next="install the newer retcon: pip install --upgrade retcon",
-        )
-
-
-def is_ready(connection: Connection) -> bool:
-    """Is there a ledger? One of another revision is refused."""
-    return has_ledger(connection) and is_current(connection)
-
-
-def is_current(connection: Connection) -> bool:
-    """The same where one was made: it may be without a revision yet."""
-    revision = connection.scalar(_REVISION)
-    require_known(revision)
-    if revision is not None and revision != REVISIONS[-1]:
-        raise Refused(
-            f"the ledger was made by an older retcon (revision {revision}, this one needs {REVISIONS[-1]})",
-            state="nothing was read or written",
-            next="any command that writes brings it up to date, such as `retcon plan`, `retcon load` or `retcon sweep`",
-        )
-    return revision is not None

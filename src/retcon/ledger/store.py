@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
@@ -25,15 +26,17 @@ from retcon.core.schedules import Kind, Turn
 from retcon.core.watermarks import Advance
 from retcon.errors import Refused
 from retcon.fault_points import FaultPoint
-from retcon.ledger import chain, deliveries, exceptions, leases, outbox, overlapping, reading, schedules, watermarks
+from retcon.ledger import chain, deciding, deliveries, leases, moving, outbox, overlapping, reading, schedules
 from retcon.ledger.chain import Link
 from retcon.ledger.deliveries import Hooks
-from retcon.ledger.engines import database_file, make_file, writing
+from retcon.ledger.engines import Alchemy, writing
 from retcon.ledger.faults import fault_of, faults
-from retcon.ledger.pointers import swap_pointers
 from retcon.ledger.projecting import insert_lost_run, insert_run, write_event
 from retcon.ledger.questions import Questions
-from retcon.ledger.schema import ADOPTIONS, REVISIONS, is_ready, require_known, revision_of
+from retcon.ledger.revisions import REVISIONS, is_ready, require_known, revision_of
+from retcon.ledger.schema import ADOPTIONS
+from retcon.ledger.sqlite_files import make_file
+from retcon.ledger.swapping import swap_pointers
 from retcon.values import dataclass
 
 T = TypeVar("T")
@@ -64,9 +67,15 @@ class SqlLedger(Questions):
     def __init__(
         self, uri: str, catalog_name: str, *, migrate: Callable[[Engine], None], hooks: Hooks | None = None
     ) -> None:
-        super().__init__(uri, catalog_name)
+        self._alchemy = Alchemy(uri)
+        super().__init__(self._alchemy, catalog_name)
         self._hooks = hooks or {}
         self._migrate = migrate
+        weakref.finalize(self, self._alchemy.close)
+
+    @property
+    def _engine(self) -> Engine:
+        return self._alchemy.engine
 
     # ── reading ──────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -92,9 +101,8 @@ class SqlLedger(Questions):
         """Make the ledger, or bring it up to date; to be called before writing."""
         self._require_no_look()
         with faults("the ledger is as it was"):
-            file = database_file(self._uri)
-            if file is not None:
-                make_file(file)
+            if self._file is not None:
+                make_file(self._file)
             with self._engine.connect() as connection:
                 revision = revision_of(connection)
             require_known(revision)
@@ -136,7 +144,7 @@ class SqlLedger(Questions):
         """Record who decided what of late changes, and why: all of them or none."""
         with _DECIDED, faults(_NOTHING_RECORDED), self._writing().begin() as connection:
             _require_ledger(connection)
-            exceptions.decide(connection, entries, decision, run=run, at=at, by=by, reason=reason)
+            deciding.decide(connection, entries, decision, run=run, at=at, by=by, reason=reason)
 
     def move_watermarks(
         self,
@@ -151,8 +159,8 @@ class SqlLedger(Questions):
         """Set watermarks, or unset them, without a run; and note what they pass that is too old."""
         with _MOVED, faults(_NOTHING_RECORDED), self._writing().begin() as connection:
             _require_ledger(connection)
-            moved = watermarks.move(connection, advances, at=at, who=who, why=why, is_set=is_set)
-            exceptions.record(connection, late, at=at)
+            moved = moving.move(connection, advances, at=at, who=who, why=why, is_set=is_set)
+            deciding.record(connection, late, at=at)
             deliveries.put_after(connection, self._hooks, moved)
 
     def record_delivery(self, delivery: Delivery, *, at: datetime, error: str | None) -> None:

@@ -2,7 +2,8 @@
 
 from alembic import context
 
-from retcon.ledger.schema import METADATA, VERSION_TABLE
+from retcon.ledger.revisions import VERSION_TABLE
+from retcon.ledger.schema import METADATA
 
 context.configure(
     connection=context.config.attributes["connection"], target_metadata=METADATA, version_table=VERSION_TABLE
