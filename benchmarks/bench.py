@@ -19,6 +19,7 @@ SCRIPTS = {
     "tpch.py": ("tpch",),
     "loads.py": ("year", "nothing", "history"),
     "chain.py": ("chain",),
+    "shared.py": ("shared",),
     "cold_start.py": ("cold",),
 }
 """Of each script the blocks that it measures."""
