@@ -156,7 +156,7 @@ class Shop:
 
     def open_doors(self) -> Shop:
         """Make the sources: a dozen orders a day, rates from a week before."""
-        self._once("doors", self._make_sources)
+        self.once("doors", self._make_sources)
         return self
 
     def open_for_business(self) -> Run:
@@ -165,11 +165,11 @@ class Shop:
         def build() -> None:
             self.open_doors().backfill()
 
-        self._once("business", build)
+        self.once("business", build)
         return self.workspace.ledger.runs()[0]
 
-    def _once(self, name: str, make: Callable[[], object]) -> None:
-        """Make it, or take what was made before."""
+    def once(self, name: str, make: Callable[[], object]) -> None:
+        """Make tables and runs, or take those that were made before under this name; models' files aren't kept."""
         made = self.root / ".retcon"
         if self._keep is None:
             make()
