@@ -29,22 +29,26 @@ REST = """\
 catalog: {{name: lake, type: rest, uri: "{uri}", warehouse: anywhere}}
 ledger: {{uri: "sqlite:///.retcon/ledger.db"}}"""
 
+# For a hundred rows, compiling the plan costs more than running it. C1 alone has a small cache for its code: once that
+# is full, all is compiled over and over.
+SPARK_FOR_LITTLE = {
+    "spark.driver.memory": "1g",
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC -Xms1g "
+    "-Xmn400m -XX:MetaspaceSize=400m",
+    "spark.sql.shuffle.partitions": "1",
+    "spark.sql.ui.explainMode": "simple",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
+
 SETTINGS = """\
 name: shop
 {catalog}
 spark:
   master: "local[2]"
-  # For a hundred rows, compiling the plan costs more than running it. C1 alone has a small cache for its code: once
-  # that is full, all is compiled over and over.
   conf:
-    spark.driver.memory: 1g
-    spark.driver.extraJavaOptions: >-
-      -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC -Xms1g -Xmn400m -XX:MetaspaceSize=400m
-    spark.sql.shuffle.partitions: 1
-    spark.sql.ui.explainMode: simple
-    spark.sql.adaptive.enabled: false
-    spark.sql.codegen.wholeStage: false
-    spark.sql.codegen.factoryMode: NO_CODEGEN
+{spark}
 params: {{vip: "O'Brien \\"ü\\""}}
 consumers:
   board: {{owner: cfo, kind: dashboard}}
@@ -93,7 +97,8 @@ class Shop:
         self.root = root
         self._keep = keep
         root.mkdir(parents=True)
-        (root / "retcon.yaml").write_text(SETTINGS.format(catalog=catalog.format(uri=uri)))
+        spark = "\n".join(f"    {key}: {value}" for key, value in SPARK_FOR_LITTLE.items())
+        (root / "retcon.yaml").write_text(SETTINGS.format(catalog=catalog.format(uri=uri), spark=spark))
         self.now = NOW
         self.max_active = 2
         self.environment: str | None = None
