@@ -17,6 +17,8 @@ from pathlib import Path
 
 import pytest
 
+SHORT_LIVED = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+"""For a JVM that is over before more careful compiling and collecting pay."""
 _TRIES = 3
 _IVY = """\
 <ivy-module version="2.0" xmlns:m="http://ant.apache.org/ivy/maven">
@@ -72,7 +74,15 @@ def spark_jars(*patterns: str) -> list[str]:
 
 
 def _run_ivy(scratch: Path) -> subprocess.CompletedProcess[str]:
-    command = ["java", "-cp", *spark_jars("ivy-*.jar"), "org.apache.ivy.Main", "-cache", str(scratch / "cache")]
+    command = [
+        "java",
+        *SHORT_LIVED,
+        "-cp",
+        *spark_jars("ivy-*.jar"),
+        "org.apache.ivy.Main",
+        "-cache",
+        str(scratch / "cache"),
+    ]
     command += ["-ivy", str(scratch / "ivy.xml"), "-confs", "default"]
     command += ["-retrieve", f"{scratch}/jars/[artifact]-[revision](-[classifier]).[ext]"]
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)

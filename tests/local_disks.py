@@ -1,7 +1,9 @@
-"""Hadoop's files on this machine, without a `chmod` for each.
+"""Hadoop's files on this machine, without a `chmod` for each, and with no more settings than were set.
 
 It starts a process for the permissions of every file and folder that it makes, and beside each file writes one with
-its checksums: a hundred or two a test. Tests need neither; processes that they start have both, as users do.
+its checksums: a hundred or two a test. Its defaults are more than a thousand settings, and Iceberg sends all of them
+along with each scan: without them, the code that asks has the same defaults. Tests need none of it; processes that
+they start have it all, as users do.
 """
 
 from __future__ import annotations
@@ -28,6 +30,9 @@ def spare_processes(session: SparkSession) -> None:
     raw = made.getDeclaredConstructor(new_array(jvm.Class, 0)).newInstance(new_array(jvm.Object, 0))
     files = jvm.org.apache.hadoop.fs.LocalFileSystem(raw)
     place, conf = jvm.java.net.URI("file:///"), context._jsc.hadoopConfiguration()
+    # When this class is loaded, it brings in defaults of its own, and all of them are read again.
+    jvm.Class.forName("org.apache.hadoop.mapred.JobConf")
+    conf.clear()
     files.initialize(place, conf)
     files.setWriteChecksum(False)
     files.setVerifyChecksum(False)

@@ -12,7 +12,7 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-from tests.java_servers import dependency, fetched, java_21, running, spark_jars
+from tests.java_servers import SHORT_LIVED, dependency, fetched, java_21, running, spark_jars
 from tests.postgres import free_port
 
 _JETTY = "12.1.8"
@@ -30,7 +30,6 @@ _ON_S3 = (
     dependency(f"org.apache.iceberg:iceberg-aws-bundle:{_ICEBERG}", alone=True),
     dependency("dev.failsafe:failsafe:3.3.2", alone=True),
 )
-SMALL_JVM = ("-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 
 
 @contextmanager
@@ -50,7 +49,8 @@ def iceberg_fixture(folder: Path, warehouse: str, storage: Mapping[str, str] | N
     hadoop = spark_jars("hadoop-client-*.jar", "commons-logging-*.jar")
     command = [
         "java",
-        *SMALL_JVM,
+        "-Xmx256m",
+        *SHORT_LIVED,
         "-cp",
         os.pathsep.join([f"{jars}/*", *hadoop]),
         "org.apache.iceberg.rest.RESTCatalogServer",
@@ -111,7 +111,7 @@ def nessie(folder: Path, warehouse: str, storage: Mapping[str, str]) -> Iterator
         "lake.s3.name": storage["s3.access-key-id"],
         "lake.s3.secret": storage["s3.secret-access-key"],
     }
-    command = [java, "-Xmx512m", *SMALL_JVM[1:], *(f"-D{key}={value}" for key, value in settings.items()), "-jar", jar]
+    command = [java, "-Xmx512m", *SHORT_LIVED, *(f"-D{key}={value}" for key, value in settings.items()), "-jar", jar]
     uri = f"http://127.0.0.1:{port}/iceberg"
     with running(
         [str(part) for part in command], folder / "nessie.log", lambda: answers(f"{uri}/v1/config"), environ={}

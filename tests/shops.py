@@ -29,22 +29,26 @@ REST = """\
 catalog: {{name: lake, type: rest, uri: "{uri}", warehouse: anywhere}}
 ledger: {{uri: "sqlite:///.retcon/ledger.db"}}"""
 
+# For a hundred rows, compiling the plan costs more than running it. C1 alone has a small cache for its code: once that
+# is full, all is compiled over and over.
+SPARK_FOR_LITTLE = {
+    "spark.driver.memory": "1g",
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC -Xms1g "
+    "-Xmn400m -XX:MetaspaceSize=400m",
+    "spark.sql.shuffle.partitions": "1",
+    "spark.sql.ui.explainMode": "simple",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
+
 SETTINGS = """\
 name: shop
 {catalog}
 spark:
   master: "local[2]"
-  # For a hundred rows, compiling the plan costs more than running it. C1 alone has a small cache for its code: once
-  # that is full, all is compiled over and over.
   conf:
-    spark.driver.memory: 1g
-    spark.driver.extraJavaOptions: >-
-      -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC -Xms1g -Xmn400m -XX:MetaspaceSize=400m
-    spark.sql.shuffle.partitions: 1
-    spark.sql.ui.explainMode: simple
-    spark.sql.adaptive.enabled: false
-    spark.sql.codegen.wholeStage: false
-    spark.sql.codegen.factoryMode: NO_CODEGEN
+{spark}
 params: {{vip: "O'Brien \\"ü\\""}}
 consumers:
   board: {{owner: cfo, kind: dashboard}}
@@ -93,7 +97,8 @@ class Shop:
         self.root = root
         self._keep = keep
         root.mkdir(parents=True)
-        (root / "retcon.yaml").write_text(SETTINGS.format(catalog=catalog.format(uri=uri)))
+        spark = "\n".join(f"    {key}: {value}" for key, value in SPARK_FOR_LITTLE.items())
+        (root / "retcon.yaml").write_text(SETTINGS.format(catalog=catalog.format(uri=uri), spark=spark))
         self.now = NOW
         self.max_active = 2
         self.environment: str | None = None
@@ -156,7 +161,7 @@ class Shop:
 
     def open_doors(self) -> Shop:
         """Make the sources: a dozen orders a day, rates from a week before."""
-        self._once("doors", self._make_sources)
+        self.once("doors", self._make_sources)
         return self
 
     def open_for_business(self) -> Run:
@@ -165,11 +170,11 @@ class Shop:
         def build() -> None:
             self.open_doors().backfill()
 
-        self._once("business", build)
+        self.once("business", build)
         return self.workspace.ledger.runs()[0]
 
-    def _once(self, name: str, make: Callable[[], object]) -> None:
-        """Make it, or take what was made before."""
+    def once(self, name: str, make: Callable[[], object]) -> None:
+        """Make tables and runs, or take those that were made before under this name; models' files aren't kept."""
         made = self.root / ".retcon"
         if self._keep is None:
             make()

@@ -13,6 +13,7 @@ from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 from pyiceberg.transforms import IdentityTransform
 
 from retcon.lakehouse import jars
+from tests.java_servers import SHORT_LIVED
 from tests.lakehouse.lakes import Lake
 
 pytestmark = pytest.mark.slow
@@ -27,7 +28,7 @@ def jvm() -> Iterator[Any]:
     kept = [*jars._kept(OLD_ICEBERG, os.environ), *(j for j in jars.kept_jars(os.environ) if "sqlite" in j.name)]
     (py4j,) = spark.glob("py4j-*.jar")
     classpath = os.pathsep.join([*map(str, kept), f"{spark}/*"])
-    port = launch_gateway(jarpath=str(py4j), classpath=classpath, die_on_exit=True)
+    port = launch_gateway(jarpath=str(py4j), classpath=classpath, javaopts=[*SHORT_LIVED], die_on_exit=True)
     gateway = JavaGateway(gateway_parameters=GatewayParameters(port=port))
     assert gateway.jvm.org.apache.iceberg.IcebergBuild.version() == "1.9.2"
     yield gateway.jvm

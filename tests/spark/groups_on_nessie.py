@@ -14,13 +14,15 @@ from retcon.core.projects import Catalog, Settings, SparkSettings
 from retcon.errors import Conflict
 from retcon.lakehouse.group_commits import RestCommits, requested
 from retcon.lakehouse.sessions import start_session
+from tests.shops import SPARK_FOR_LITTLE
 
 TABLES = ("shop.a", "shop.b")
 
 
 def main(root: Path, uri: str, storage: dict[str, str]) -> None:
     catalog = Catalog(name="lake", type="rest", uri=uri, warehouse="lake", options=storage)
-    settings = Settings(name="x", root=str(root), catalog=catalog, spark=SparkSettings(master="local[1]"))
+    little = SparkSettings(master="local[1]", conf=SPARK_FOR_LITTLE)
+    settings = Settings(name="x", root=str(root), catalog=catalog, spark=little)
     spark = start_session(settings, os.environ)
     java = spark._jvm
     assert java is not None

@@ -29,10 +29,9 @@ LOOKBACK = ("raw.rates: {time: rate_date}", "raw.rates: {time: rate_date, lookba
 
 def publish_with_the_bug(shop: Shop) -> None:
     """History as it was before the correction: each order at the rate of the day before."""
-    shop.open_doors()
     shop.edit("mart.orders_usd", *PREVIOUS_DAY)
     shop.edit("mart.orders_usd", *LOOKBACK)
-    shop.backfill()
+    shop.once("with the bug", lambda: shop.open_doors().backfill())
     shop.edit("mart.orders_usd", *reversed(PREVIOUS_DAY))
     shop.edit("mart.orders_usd", *reversed(LOOKBACK))
 

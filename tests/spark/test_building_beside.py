@@ -53,12 +53,16 @@ SELECT d, sum(orders) AS orders FROM mart.totals GROUP BY d
 
 def built(shop: Shop) -> Shop:
     """Totals in one piece, and a board that reads them."""
-    shop.open_doors()
     shop.remove("mart.orders_usd", "mart.revenue")
     shop.write("mart.totals", TOTALS)
     shop.write("mart.board", BOARD)
-    shop.backfill("+mart.board")
-    shop.sql("ALTER TABLE mart.totals SET TBLPROPERTIES ('write.parquet.compression-codec' = 'gzip', 'mine' = 'yes')")
+    gzip = "ALTER TABLE mart.totals SET TBLPROPERTIES ('write.parquet.compression-codec' = 'gzip', 'mine' = 'yes')"
+
+    def build() -> None:
+        shop.open_doors().backfill("+mart.board")
+        shop.sql(gzip)
+
+    shop.once("totals and a board", build)
     return shop
 
 

@@ -55,10 +55,23 @@ def day(number: int) -> str:
     return (FIRST + timedelta(days=number - 1)).isoformat()
 
 
-def orders(shop: Shop, days: int) -> Shop:
-    """Two orders a day: 10 and 11 on day 1, 20 and 21 on day 2."""
+def orders(shop: Shop, days: int, *, are_published: bool = False) -> Shop:
+    """Two orders a day: 10 and 11 on day 1, 20 and 21 on day 2. Published, they are in the mart as well."""
     shop.remove("mart.orders_usd", "mart.revenue")
     shop.write("mart.orders", ORDERS)
+
+    def publish() -> None:
+        shop.once(f"orders of {days} days", lambda: _make_orders(shop, days))
+        shop.backfill("mart.orders", start=day(1), end=day(days))
+
+    if are_published:
+        shop.once(f"published orders of {days} days", publish)
+    else:
+        shop.once(f"orders of {days} days", lambda: _make_orders(shop, days))
+    return shop
+
+
+def _make_orders(shop: Shop, days: int) -> None:
     shop.sql("CREATE NAMESPACE IF NOT EXISTS raw")
     shop.sql(
         "CREATE TABLE raw.orders (order_id BIGINT, order_date DATE, amount INT) USING iceberg "
@@ -68,7 +81,6 @@ def orders(shop: Shop, days: int) -> Shop:
         f"INSERT INTO raw.orders SELECT 10 * (id + 1) + n, date_add(DATE '{FIRST}', CAST(id AS INT)), 1 "
         f"FROM range({days}) LATERAL VIEW explode(array(0, 1)) AS n"
     )
-    return shop
 
 
 def move(shop: Shop, order: int, to: int) -> None:
@@ -191,8 +203,7 @@ def test_rows_move_between_buckets_and_in_python_models(shop: Shop) -> None:
 
 
 def test_a_day_whose_last_order_moves_away_is_emptied_only_where_that_is_allowed(shop: Shop) -> None:
-    orders(shop, 4)
-    shop.backfill("mart.orders", start=day(1), end=day(4))
+    orders(shop, 4, are_published=True)
     move(shop, 10, 4)
     move(shop, 11, 4)
     plan = shop.plan("mart.orders", start=day(4), end=day(4))
@@ -205,8 +216,7 @@ def test_a_day_whose_last_order_moves_away_is_emptied_only_where_that_is_allowed
 
 
 def test_a_key_that_came_to_another_day_since_the_plan_fails_the_proof(shop: Shop) -> None:
-    orders(shop, 4)
-    shop.backfill("mart.orders", start=day(1), end=day(4))
+    orders(shop, 4, are_published=True)
     shop.sql(f"INSERT INTO raw.orders VALUES (99, DATE '{day(4)}', 7)")
     plan = shop.plan("mart.orders", start=day(4), end=day(4))
     assert share(plan, "mart.orders").moved_from is None
@@ -221,8 +231,7 @@ def test_a_key_that_came_to_another_day_since_the_plan_fails_the_proof(shop: Sho
 
 
 def test_a_key_that_comes_to_another_day_after_the_proof_refuses_the_publish(shop: Shop) -> None:
-    orders(shop, 4)
-    shop.backfill("mart.orders", start=day(1), end=day(4))
+    orders(shop, 4, are_published=True)
     shop.sql(f"INSERT INTO raw.orders VALUES (99, DATE '{day(4)}', 7)")
     plan = shop.plan("mart.orders", start=day(4), end=day(4))
     shop.apply(plan, until=Until.PROVEN)
@@ -247,8 +256,7 @@ def test_a_first_publish_looks_at_no_rows_and_takes_as_many_waves_as_it_likes(sh
 
 
 def test_a_query_that_fails_is_told_by_the_plan(shop: Shop) -> None:
-    orders(shop, 4)
-    shop.backfill("mart.orders", start=day(1), end=day(4))
+    orders(shop, 4, are_published=True)
     shop.edit("mart.orders", "order_id, order_date", "CAST(concat('x', order_id) AS BIGINT) AS order_id, order_date")
     with pytest.raises(Refused, match=re.escape(f"the keys of {day(4)} can't be computed")):
         shop.plan("mart.orders", start=day(4), end=day(4))

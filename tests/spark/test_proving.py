@@ -62,6 +62,14 @@ def test_sums_by_slice_are_put_together_by_two_tasks_and_other_jobs_keep_what_is
     assert tasks_of(measuring_session(running, "lake")) == int(configured)
 
 
+def _double_orders(shop: Shop) -> None:
+    shop.sql(
+        "INSERT INTO raw.orders SELECT 1000 + id, DATE '2026-01-02', 'USD', concat('d', id % 3), 7 FROM range(3000)"
+    )
+    shop.sql("INSERT INTO raw.orders SELECT * FROM raw.orders WHERE order_id IN (1, 9, 3500)")
+    shop.sql("INSERT INTO raw.orders VALUES (NULL, DATE '2026-01-04', 'USD', 'x', 1)")
+
+
 @pytest.mark.parametrize("key", ["order_id", "customer, amount_usd, order_id"])
 @pytest.mark.parametrize(
     ("few", "many", "bits"),
@@ -74,16 +82,11 @@ def test_duplicates_and_null_keys_are_counted_and_refused(
     monkeypatch.setattr("retcon.flow.measure._FEW_ROWS", few)
     monkeypatch.setattr("retcon.lakehouse.measuring._MANY_ROWS", many)
     monkeypatch.setattr("retcon.lakehouse.measuring.bits_for", lambda _: bits)
-    shop.open_doors()
+    shop.once("orders that are there twice", lambda: _double_orders(shop.open_doors()))
     shop.edit("mart.orders_usd", "key: [order_date, order_id]", f"key: [order_date, {key}]")
     if not few:  # the maps are in the code that Spark makes
         shop.workspace.spark.conf.set("spark.sql.codegen.wholeStage", "true")
         shop.workspace.spark.conf.set("spark.sql.codegen.factoryMode", "FALLBACK")
-    shop.sql(
-        "INSERT INTO raw.orders SELECT 1000 + id, DATE '2026-01-02', 'USD', concat('d', id % 3), 7 FROM range(3000)"
-    )
-    shop.sql("INSERT INTO raw.orders SELECT * FROM raw.orders WHERE order_id IN (1, 9, 3500)")
-    shop.sql("INSERT INTO raw.orders VALUES (NULL, DATE '2026-01-04', 'USD', 'x', 1)")
     plan = shop.plan("mart.orders_usd")
     with pytest.raises(GatesFailed, match=r"1 gate failed: mart\.orders_usd:unique"):
         shop.apply(plan)
@@ -305,9 +308,13 @@ def lose_a_file(shop: Shop, branch: str) -> None:
 
 def _refuse(shop: Shop, until: Until, sabotage: Any, message: str) -> None:
     """A run that got so far, and what somebody did then, is refused, and nothing is visible of it."""
-    shop.open_for_business()
-    plan = shop.plan("mart.orders_usd", start="2026-01-02", end="2026-01-03")
-    shop.apply(plan, until=until)
+
+    def build() -> None:
+        shop.open_for_business()
+        shop.apply(shop.plan("mart.orders_usd", start="2026-01-02", end="2026-01-03"), until=until)
+
+    shop.once(f"business and a run that is {until}", build)
+    [plan] = [run.plan for run in shop.workspace.ledger.runs() if run.state is not RunState.PUBLISHED]
     sabotage(shop, plan.branch)
     before = shop.files("mart.orders_usd"), shop.files("mart.revenue")
     with pytest.raises(Refused, match=message):

@@ -31,6 +31,11 @@ def history(shop: Shop) -> Shop:
     (shop.root / "models/mart/orders_usd.sql").unlink()
     (shop.root / "models/mart/revenue.sql").unlink()
     shop.write(MODEL, example)
+    shop.once("orders and segments", lambda: _orders_and_segments(shop))
+    return shop
+
+
+def _orders_and_segments(shop: Shop) -> None:
     shop.sql("CREATE NAMESPACE raw")
     shop.sql("CREATE TABLE raw.orders (order_id BIGINT, customer_id INT, order_ts TIMESTAMP, order_date DATE, "
              "amount DECIMAL(12,2)) USING iceberg PARTITIONED BY (order_date)")  # fmt: skip
@@ -40,7 +45,6 @@ def history(shop: Shop) -> Shop:
     shop.sql("CREATE TABLE raw.customers (customer_id INT, segment STRING, valid_from TIMESTAMP, valid_to TIMESTAMP) "
              "USING iceberg")  # fmt: skip
     shop.sql(f"INSERT INTO raw.customers VALUES {CUSTOMERS}")
-    return shop
 
 
 def test_each_order_gets_the_segment_that_held_when_it_was_placed_and_gaps_are_told(history: Shop) -> None:
