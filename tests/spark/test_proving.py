@@ -9,13 +9,14 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from retcon.core.jobs import MeasureRequest, UndoRequest
 from retcon.core.runs import RunState
 from retcon.errors import BadArguments, Conflict, GatesFailed, Refused, RetconError
 from retcon.flow.apply import Override, Until
+from retcon.lakehouse import measuring
 from retcon.lakehouse.sessions import measuring_session
 from tests.shops import Meddling, Shop
 
@@ -68,6 +69,31 @@ def _double_orders(shop: Shop) -> None:
     )
     shop.sql("INSERT INTO raw.orders SELECT * FROM raw.orders WHERE order_id IN (1, 9, 3500)")
     shop.sql("INSERT INTO raw.orders VALUES (NULL, DATE '2026-01-04', 'USD', 'x', 1)")
+
+
+def test_small_files_are_measured_sixteen_by_a_task(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    shop.open_doors()
+    shop.sql("DELETE FROM raw.orders")
+    shop.sql("INSERT INTO raw.orders SELECT id, DATE '2026-01-01' + CAST(id AS INT), 'USD', 'a', 1 FROM range(17)")
+    shop.write(
+        "mart.ids",
+        "/* retcon\nslices: {by: order_date, every: day}\ninputs: {raw.orders: {time: order_date}}\n*/\n"
+        "SELECT order_date, order_id FROM raw.orders",
+    )
+    tasks: list[int] = []
+    aggregated = measuring._aggregated
+
+    def spied(frame: DataFrame, *given: Any) -> DataFrame:
+        tasks.append(frame.rdd.getNumPartitions())
+        return aggregated(frame, *given)
+
+    monkeypatch.setattr(measuring, "_aggregated", spied)
+    shop.backfill("mart.ids", end="2026-01-17")
+    assert tasks == [2]
+
+    shop.sql("INSERT OVERWRITE mart.ids SELECT * FROM mart.ids")  # so that production is read
+    shop.backfill("mart.ids", end="2026-01-17")
+    assert tasks == [2, 2, 2]
 
 
 @pytest.mark.parametrize("key", ["order_id", "customer, amount_usd, order_id"])

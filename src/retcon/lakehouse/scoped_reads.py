@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from pyspark.errors import AnalysisException, IllegalArgumentException, ParseException
@@ -27,6 +28,7 @@ from retcon.lakehouse.python_models import ProjectCode, call_function, register_
 from retcon.lakehouse.sessions import first_line
 
 _KEY = "__retcon_key"
+_NO_OPTIONS: Mapping[str, str] = MappingProxyType({})
 _HARMLESS = ("OneRowRelation", "LocalRelation", "Range", "CTERelationRef")
 _SQL_REMEDY = "declare it under `inputs:` and name it plainly in FROM or JOIN (no views, paths or functions)"
 _PYTHON_REMEDY = (
@@ -56,16 +58,16 @@ class ScopedReads:
     def spark(self) -> SparkSession:
         return self._spark
 
-    def frame(self, read: Read, mark: str = "1") -> DataFrame:
-        """The rows of one scoped read."""
+    def frame(self, read: Read, mark: str = "1", options: Mapping[str, str] = _NO_OPTIONS) -> DataFrame:
+        """The rows of one scoped read, with options of Iceberg's reader."""
         if read.is_kept:
-            return self._kept.frame(self._spark, read, lambda: self._read(read, self._kept.mark))
-        return self._read(read, mark)
+            return self._kept.frame(self._spark, read, lambda: self._read(read, self._kept.mark, options))
+        return self._read(read, mark, options)
 
-    def _read(self, read: Read, mark: str) -> DataFrame:
+    def _read(self, read: Read, mark: str, options: Mapping[str, str]) -> DataFrame:
         if read.table in self._foreign:
             return self._cut(read_foreign(self._spark, self._foreign[read.table], read.snapshot_id, mark), read)
-        reader = self._spark.read.option(MARK, mark)
+        reader = self._spark.read.options(**options).option(MARK, mark)
         if read.snapshot_id is not None:
             reader = reader.option("versionAsOf", str(read.snapshot_id))
         try:
