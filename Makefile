@@ -33,8 +33,9 @@ lint: $(READY)
 quick: $(READY)
 	$(BIN)/pytest -q -m "not spark and not slow and not soak" -n auto --dist worksteal
 
+# Three at once on two cores: tests that start processes, or wait for locks and leases, leave a core idle.
 test: check
-	$(BIN)/pytest -q -m "(spark or slow) and not soak" -n 2 --dist worksteal
+	$(BIN)/pytest -q -m "(spark or slow) and not soak" -n 3 --dist worksteal
 
 soak: $(READY)
 	$(BIN)/pytest -m soak -n 2 --dist worksteal
