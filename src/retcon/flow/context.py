@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -23,7 +23,7 @@ from retcon.core.waves import parts_of
 from retcon.errors import Refused
 from retcon.flow.brakes import Brake
 from retcon.flow.meters import Meter, Setup
-from retcon.flow.ports import Clock, GroupCommits, Ledger, Warehouse, Watch
+from retcon.flow.ports import Clock, GroupCommits, Ledger, Tables, Warehouse, Watch
 from retcon.flow.records import Records
 
 
@@ -66,8 +66,32 @@ class Context(Records):
 
     def snapshots(self, run: Run) -> Mapping[str, int | None]:
         """Which snapshot of each table this run reads: its own branches, and the pins of everything else."""
-        own = {table.table: self.tables.head(table.written, run.plan.branch) for table in run.tables.values()}
-        return {**run.pins, **own}
+        return _Snapshots(run, self.tables)
+
+
+class _Snapshots(Mapping[str, int | None]):
+    """By table. A branch is looked up when its table is first asked for: a model reads few of a run's tables."""
+
+    def __init__(self, run: Run, tables: Tables) -> None:
+        self._own = {table.table: table.written for table in run.tables.values()}
+        self._known = {name: pin for name, pin in run.pins.items() if name not in self._own}
+        self._names = frozenset({*self._own, *self._known})
+        self._branch = run.plan.branch
+        self._tables = tables
+
+    def __getitem__(self, name: str) -> int | None:
+        if name not in self._known and name in self._own:
+            self._known[name] = self._tables.head(self._own[name], self._branch)
+        return self._known[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._names
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
 
 
 def target_of(run: Run, planned: PlannedModel, wave: int) -> WaveTarget:

@@ -96,7 +96,8 @@ def _jobs(
     for number, slices in waves:
         if context.model(planned).reads_itself:
             head = context.tables.head(run.plan.place(planned.name), run.plan.branch)
-            snapshots = {**snapshots, planned.name: head}
+            others = {i.table: snapshots[i.table] for i in planned.inputs if i.table in snapshots}
+            snapshots = {**others, planned.name: head}
         job = job_of(run, planned, slices, snapshots, context, f"w{number}")
         yield Wave(planned=planned, number=number, slices=slices, job=_sized(job, context), look_first=look_first)
 
