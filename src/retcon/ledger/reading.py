@@ -35,8 +35,6 @@ if TYPE_CHECKING:
 
 OVER = tuple(state.value for state in RunState if state.is_over)
 """States of runs for which nothing is left to be done."""
-_UNWRITTEN = SliceState.SAME.value, SliceState.LAPSED.value
-"""States of slices that a publish left alone."""
 _MOST_NAMED = 500
 """Of more slices than this, all of the model's are read: databases bound the parameters of a query."""
 
@@ -249,21 +247,23 @@ def _newest_slices(*, written: bool = True, is_bounded: bool = False, is_narrowe
           SELECT s.slice, s.run_id, s.rows, s.checksum, s.metrics, s.key_checksums,
                  row_number() OVER (PARTITION BY s.slice ORDER BY r.publish_order DESC) AS newness
           FROM retcon_slices s JOIN retcon_runs r ON r.id = s.run_id
-          WHERE s.model = :model AND r.state = '{RunState.PUBLISHED.value}'
-            AND s.state NOT IN ({_quoted(_UNWRITTEN if written else _UNWRITTEN[1:])})
+          WHERE s.model = :model AND r.state = :published AND s.state <> :lapsed
+            {"AND s.state <> :same" if written else ""}
             {"AND r.publish_order < :before" if is_bounded else ""}
             {"AND s.slice IN :slices" if is_narrowed else ""}
         ) standing WHERE newness = 1 ORDER BY slice"""
 
 
-def _quoted(states: Iterable[str]) -> str:
-    return ", ".join(f"'{state}'" for state in states)
-
-
 def _words(model: str, *, before: int | None = None, slices: Collection[str] | None = None) -> dict[str, Any]:
     """What is bound to a query for newest slices."""
+    words: dict[str, Any] = {
+        "model": model,
+        "published": RunState.PUBLISHED.value,
+        "lapsed": SliceState.LAPSED.value,
+        "same": SliceState.SAME.value,
+    }
     bounds = {} if before is None else {"before": before}
-    return {"model": model, **bounds, **({"slices": list(slices)} if slices is not None and _is_few(slices) else {})}
+    return words | bounds | ({"slices": list(slices)} if slices is not None and _is_few(slices) else {})
 
 
 def _is_few(slices: Collection[str] | None) -> bool:
