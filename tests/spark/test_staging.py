@@ -426,13 +426,43 @@ def test_where_the_partitions_that_are_read_tell_no_row_is_asked_and_a_row_outsi
         shop.backfill("mart.dues", start="2026-01-05", end="2026-01-11")
 
 
+def test_spark_plans_again_as_it_goes_only_where_rows_are_shuffled(shop: Shop) -> None:
+    settings = shop.root / "retcon.yaml"
+    off, on = (f"spark.sql.adaptive.enabled: {word}" for word in ("false", "true"))
+    assert off in settings.read_text()
+    settings.write_text(settings.read_text().replace(off, on))
+    by_partition(shop)
+    shop.sql("CREATE TABLE raw.names (k BIGINT, name STRING) USING iceberg")
+    shop.sql("INSERT INTO raw.names SELECT id, CAST(id AS STRING) FROM range(64)")
+    inputs = "slices: {by: d, every: day}\ninputs:\n  raw.events: {time: d}\n  raw.names: {}\n"
+    joined = "SELECT /*+ BROADCAST(n) */ e.d, e.k, n.name FROM raw.events e JOIN {names} n ON n.k = e.k"
+    grouped = "(SELECT k, max(name) AS name FROM raw.names GROUP BY k)"
+    for name, names in (("named", "raw.names"), ("grouped", grouped)):
+        shop.write(f"mart.{name}", f"/* retcon\n{inputs}*/\n{joined.format(names=names)}")
+    shop.edit("mart.events", "SELECT d, k", "SELECT DISTINCT date_add(d, 0) AS d, k")
+    run = shop.backfill("mart.named", "mart.grouped", "mart.events", dates=False)
+    adapting = {
+        name: any("AdaptiveSparkPlan" in plan for at, plan in _plans(shop, run.id).items() if f"_mart__{name}_w" in at)
+        for name in ("named", "grouped", "events")
+    }
+    assert adapting == {"named": False, "grouped": True, "events": True}
+    for table in ("mart.named", "mart.grouped"):
+        assert shop.rows(f"SELECT * FROM {table}") == shop.rows("SELECT d, k, CAST(k AS STRING) FROM raw.events")
+    assert shop.rows("SELECT d, k FROM mart.events") == shop.rows("SELECT d, k FROM raw.events")
+
+
 def _asks_rows(shop: Shop, run: str) -> bool:
+    return any("raise_error" in plan for plan in _plans(shop, run).values())
+
+
+def _plans(shop: Shop, run: str) -> dict[str, str]:
+    """What Spark ran for a run, by its description: the plans."""
     store = shop.workspace.spark._jsparkSession.sharedState().statusStore()
     executions = store.executionsList()
     found = (executions.apply(at) for at in range(executions.size()))
-    plans = [each.physicalPlanDescription() for each in found if each.description().startswith(run)]
+    plans = {each.description(): each.physicalPlanDescription() for each in found if each.description().startswith(run)}
     assert plans
-    return any("raise_error" in plan for plan in plans)
+    return plans
 
 
 def _executions(shop: Shop) -> list[tuple[str, list[str]]]:

@@ -15,6 +15,7 @@ from retcon.lakehouse.scoped_reads import type_of
 
 _IDENTITY = "identity"
 _EXPRESSIONS = "org.apache.spark.sql.catalyst.expressions"
+_SHUFFLE = re.compile(r"(?<!Broadcast)Exchange\b")
 _KEY = re.compile(r"\[([^\]]*)\]")
 
 
@@ -30,10 +31,7 @@ def partitioned_by(job: Job, frame: DataFrame) -> str:
 
 def whole_partitions(frame: DataFrame, job: Job) -> frozenset[str] | None:
     """The partitions of the slice's column of which each task yields one, whole; None where tasks yield anything."""
-    plan = frame._jdf.queryExecution().executedPlan()
-    if plan.getClass().getSimpleName() == "AdaptiveSparkPlanExec":
-        plan = plan.initialPlan()
-    partitioning = plan.outputPartitioning()
+    partitioning = frame._jdf.queryExecution().executedPlan().outputPartitioning()
     if partitioning.getClass().getSimpleName() != "KeyGroupedPartitioning" or partitioning.expressions().size() != 1:
         return None
     expression = partitioning.expressions().apply(0)
@@ -45,6 +43,11 @@ def whole_partitions(frame: DataFrame, job: Job) -> frozenset[str] | None:
         is_same = expression.numBucketsOpt().get() == job.slices.grain.number
     is_same = is_same and column.name().lower() == str(job.model.slicing.by).lower()
     return _keys(frame, partitioning) if is_same else None
+
+
+def is_shuffled(frame: DataFrame) -> bool:
+    """Does some row on the way to these change its task? As far as Spark's plan tells: in doubt, yes."""
+    return _SHUFFLE.search(frame._jdf.queryExecution().executedPlan().toString()) is not None
 
 
 def are_inside(partitions: frozenset[str], job: Job) -> bool:

@@ -33,7 +33,7 @@ from retcon.core.tables import Column
 from retcon.errors import Fault, GatesFailed, Refused
 from retcon.fault_points import FaultPoint
 from retcon.lakehouse.java_classes import java_class
-from retcon.lakehouse.placing import are_inside, partitioned_by, takes_as_it_comes, whole_partitions
+from retcon.lakehouse.placing import are_inside, is_shuffled, partitioned_by, takes_as_it_comes, whole_partitions
 from retcon.lakehouse.predicates import slice_predicate
 from retcon.lakehouse.python_models import worker_error, worker_refusal
 from retcon.lakehouse.scoped_reads import ScopedReads, fitted, type_of
@@ -60,12 +60,21 @@ class Staging:
     """Makes tables and branches, and writes waves onto them."""
 
     def __init__(
-        self, spark: SparkSession, catalog: str, reads: ScopedReads, by_partition: Callable[[], ScopedReads]
+        self,
+        spark: SparkSession,
+        catalog: str,
+        reads: ScopedReads,
+        by_partition: Callable[[], ScopedReads],
+        adapting: Callable[[], SparkSession],
     ) -> None:
+        """`by_partition`: for waves whose tasks read whole partitions, and run as planned; `adapting`: a session for
+        those of them that Spark should plan again as it goes.
+        """
         self._spark = spark
         self._catalog = catalog
         self._reads = reads
         self._by_partition = by_partition
+        self._adapting = adapting
 
     def output(self, job: Job) -> tuple[Column, ...]:
         """The columns that the model's query yields, from Spark's analysis."""
@@ -141,9 +150,7 @@ class Staging:
         """Compute a wave and replace its slices on the branch; the files that were read, by table."""
         is_small = job.largest is not None and job.largest <= _SMALL_SLICE
         with _telling_errors(job, self._reads):
-            frame, is_in_place = (
-                _placed(self._by_partition(), job) if is_small else (slices_of(self._reads, job), False)
-            )
+            frame, is_in_place = self._placed(job) if is_small else (slices_of(self._reads, job), False)
             is_in_order = is_in_place and takes_as_it_comes(self.iceberg(target.table), job, frame)
         options = {
             **({"distribution-mode": "none"} if is_in_place else {}),
@@ -156,6 +163,18 @@ class Staging:
         with self._described(job.name), _telling_errors(job, self._reads):
             _overwrite(writer, F.expr(wave_of(frame, job)))
         return self._scanned(job.name)
+
+    def _placed(self, job: Job) -> tuple[DataFrame, bool]:
+        """The job's slices as they will be; does each task yield whole partitions of the table?"""
+        reads = self._by_partition()
+        computed = _untied(reads.compute(job)) if job.is_plain else slices_of(reads, job)
+        partitions = whole_partitions(computed, job)
+        # Where the partitions that tasks yield are all of the wave, no row needs to be asked.
+        is_inside = partitions is not None and not job.filters_output and are_inside(partitions, job)
+        frame = computed if is_inside or not job.is_plain else confined(computed, job)
+        # Between stages Spark learns how much there is, and plans anew. Without a shuffle there is nothing to learn.
+        is_final = partitions is not None and not is_shuffled(computed)
+        return frame if is_final else _in_session(frame, self._adapting()), partitions is not None
 
     def copy(self, read: Read, slices: SliceSet, target: WaveTarget) -> None:
         """The rows that a table had at a snapshot, as new files in their slices of a branch of it."""
@@ -285,22 +304,15 @@ def slices_of(reads: ScopedReads, job: Job) -> DataFrame:
     return kept.unionByName(reads.of_keys(computed, column, job.keyed))
 
 
-def _placed(reads: ScopedReads, job: Job) -> tuple[DataFrame, bool]:
-    """The job's slices as they will be; does each task yield whole partitions of the table?"""
-    if not job.is_plain:
-        frame = slices_of(reads, job)
-        return frame, whole_partitions(frame, job) is not None
-    computed = reads.compute(job)
-    frame = _untied(computed)
-    partitions = whole_partitions(frame, job)
-    # Where the partitions that tasks yield are all of the wave, no row needs to be asked.
-    is_inside = partitions is not None and not job.filters_output and are_inside(partitions, job)
-    return frame if is_inside else confined(computed, job), partitions is not None
-
-
 def _untied(frame: DataFrame) -> DataFrame:
     """A writer analyses the text of an untouched query again, when its views are gone."""
     return frame.select("*")
+
+
+def _in_session(frame: DataFrame, session: SparkSession) -> DataFrame:
+    """The same rows, planned and computed by another session."""
+    dataset = java_class(session, "org.apache.spark.sql.classic.Dataset")
+    return DataFrame(dataset.ofRows(session._jsparkSession, frame._jdf.queryExecution().analyzed()), session)
 
 
 def computed_by(reads: ScopedReads, job: Job) -> DataFrame:

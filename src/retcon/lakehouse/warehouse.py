@@ -49,11 +49,11 @@ class SparkWarehouse:
         def beside(session: SparkSession) -> ScopedReads:
             return reads if session is spark else ScopedReads(session, catalog, code, foreign, kept)
 
-        staging = Staging(spark, catalog, reads, cache(lambda: beside(grouped_session(spark, catalog))))
+        by_partition = cache(lambda bits: beside(partition_session(spark, catalog, bits)))
+        adapting = cache(lambda: grouped_session(spark, catalog))
+        staging = Staging(spark, catalog, reads, partial(by_partition, None), adapting)
         measuring = Measuring(
-            reads,
-            cache(lambda by_slice: beside(measuring_session(spark, catalog, by_slice=by_slice))),
-            cache(lambda bits: beside(partition_session(spark, catalog, bits))),
+            reads, cache(lambda by_slice: beside(measuring_session(spark, catalog, by_slice=by_slice))), by_partition
         )
         gates, expectations = GateReads(reads), Expectations(reads)
         publishing = Publishing(spark, staging, by_catalog=settings.is_rest)
