@@ -33,11 +33,10 @@ BLOCKS = ("backfill", "steps", "changed")
 FULL_SIZE = (90, 100_000)
 """Days, and orders a day, that the limits are for."""
 WARM_UPS = 4
-"""Rounds of all ways before anything is measured: a fifth of what six waves cost in the first is Java's compilers."""
-SMALL_WARM_UPS = 12
-"""Runs over few days after those, or of the twelve: what plans and commits is still compiled in the fourth round, and
-runs as often for few rows as for many.
+"""Rounds of all ways before anything is measured: a fifth of what six waves cost in the first is Java's compilers, and
+they are still at work in the fourth.
 """
+WARM_UPS_OF_FEW_DAYS = 12
 BY_SIZE = "retcon, waves by size"
 SIX_WAVES = "retcon, 6 waves"
 READ = "retcon, production read"
@@ -73,15 +72,13 @@ class Lab:
         self.runs.append((name, measured(work)))
         say(f"  {name}: {self.runs[-1][1].cpu:.1f} CPU s, {self.runs[-1][1].wall:.1f} s")
 
-    def warm_up(self, times: int, small_times: int) -> None:
-        """Each way so often, then retcon's on the last six days, in one wave and in six."""
+    def warm_up(self, times: int) -> None:
+        """Each way so often: Java goes on compiling what plans and commits for many runs."""
         for _ in range(times):
             for wave in (None, self.six, None):
                 hand_written(self.spark)
                 self.driver.backfill(wave)
             self.others_write()
-        for number in range(small_times):
-            self.driver.backfill(1 if number % 2 else None, start=FIRST + timedelta(days=self.days - 6))
 
     def by_hand(self) -> None:
         self.run(HAND_WRITTEN, partial(hand_written, self.spark))
@@ -213,7 +210,7 @@ def some_changed(lab: Lab) -> None:
             "AND pmod(xxhash64(order_id), 1000) = 0"
         )
 
-    for _ in range(SMALL_WARM_UPS if lab.is_full_size else 1):
+    for _ in range(WARM_UPS_OF_FEW_DAYS if lab.is_full_size else 1):
         correct()
         lab.driver.backfill_changed()
     lab.by_hand()
@@ -254,7 +251,7 @@ def main() -> None:
             driver=driver, spark=spark, days=days, rounds=rounds, size=size, write=not given.quick, root=root,
             is_full_size=(days, a_day) == FULL_SIZE,
         )  # fmt: skip
-        lab.warm_up(*((1, 2) if given.quick else (WARM_UPS, SMALL_WARM_UPS)))
+        lab.warm_up(1 if given.quick else WARM_UPS)
         for block, work in zip(BLOCKS, (compare, steps, some_changed), strict=True):
             if block in wanted:
                 work(lab)

@@ -76,22 +76,22 @@ class Driver:
         self.workspace = Workspace(root, who="bench")
         self._select, self._start, self._end = tuple(select), start, end
 
-    def ask(self, wave: int | None = None, start: date | None = None) -> Ask:
+    def ask(self, wave: int | None = None) -> Ask:
         return Ask(
             select=self._select, reason="benchmark", command="-", by="bench", now=self.workspace.clock(),
-            suffix=new_suffix(), start=start or self._start, end=self._end, wave=wave,
+            suffix=new_suffix(), start=self._start, end=self._end, wave=wave,
         )  # fmt: skip
 
     def ask_everything(self) -> Ask:
         """As a load asks: of all models, no dates."""
         return replace(self.ask(), select=(), start=None, end=None)
 
-    def backfill(self, wave: int | None = None, start: date | None = None) -> Run:
-        return self.go_on(self.opened(wave, start))
+    def backfill(self, wave: int | None = None) -> Run:
+        return self.go_on(self.opened(wave))
 
-    def opened(self, wave: int | None = None, start: date | None = None) -> Run:
+    def opened(self, wave: int | None = None) -> Run:
         w = self.workspace
-        return open_run(w.planner.plan(self.ask(wave, start)), w.project, w.ledger, w.tables, w.clock, w.who)
+        return open_run(w.planner.plan(self.ask(wave)), w.project, w.ledger, w.tables, w.clock, w.who)
 
     def go_on(self, run: Run, until: Until = Until.PUBLISHED) -> Run:
         return apply(run, self.workspace.context(lambda _: None), until=until)
