@@ -37,6 +37,7 @@ WARM_UPS = 4
 they are still at work in the fourth.
 """
 WARM_UPS_OF_FEW_DAYS = 12
+"""Of the twelve days that changed: such a run is short, and a larger part of it is what Java still compiles."""
 BY_SIZE = "retcon, waves by size"
 SIX_WAVES = "retcon, 6 waves"
 READ = "retcon, production read"
