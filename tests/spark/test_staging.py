@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 from py4j.protocol import Py4JJavaError
-from pyspark.sql import DataFrameWriterV2
 
 from retcon.core.events import WaveStaged
 from retcon.core.queries import Query
@@ -18,6 +17,7 @@ from retcon.core.retries import TRIES
 from retcon.core.runs import RunState, SliceState
 from retcon.errors import Fault, GatesFailed, Interrupted, Refused
 from retcon.flow.apply import Until
+from retcon.lakehouse.planned_writes import PlannedWrite
 from tests.shops import Meddling, Shop
 
 pytestmark = pytest.mark.spark
@@ -439,13 +439,25 @@ def test_spark_plans_again_as_it_goes_only_where_rows_are_shuffled(shop: Shop) -
     grouped = "(SELECT k, max(name) AS name FROM raw.names GROUP BY k)"
     for name, names in (("named", "raw.names"), ("grouped", grouped)):
         shop.write(f"mart.{name}", f"/* retcon\n{inputs}*/\n{joined.format(names=names)}")
+    # What is broadcast for the join also tells which partitions to read: it stands in the plan twice.
+    shop.sql("CREATE TABLE raw.factors (day DATE, factor INT) USING iceberg")
+    shop.sql("INSERT INTO raw.factors SELECT DISTINCT d, 2 FROM raw.events")
+    inputs = "slices: {by: d, every: day}\ninputs:\n  raw.events: {time: d}\n  raw.factors: {time: day}\n"
+    joined = (
+        "SELECT /*+ BROADCAST(f) */ e.d, e.k, e.k * f.factor AS v FROM raw.events e JOIN raw.factors f ON f.day = e.d"
+    )
+    shop.write("mart.factored", f"/* retcon\n{inputs}*/\n{joined}")
     shop.edit("mart.events", "SELECT d, k", "SELECT DISTINCT date_add(d, 0) AS d, k")
-    run = shop.backfill("mart.named", "mart.grouped", "mart.events", dates=False)
-    adapting = {
-        name: any("AdaptiveSparkPlan" in plan for at, plan in _plans(shop, run.id).items() if f"_mart__{name}_w" in at)
-        for name in ("named", "grouped", "events")
+    run = shop.backfill("mart.named", "mart.grouped", "mart.factored", "mart.events", dates=False)
+    plans = {
+        name: "".join(plan for at, plan in _plans(shop, run.id).items() if f"_mart__{name}_w" in at)
+        for name in ("named", "grouped", "factored", "events")
     }
-    assert adapting == {"named": False, "grouped": True, "events": True}
+    adapting = {name: "AdaptiveSparkPlan" in plan for name, plan in plans.items()}
+    assert adapting == {"named": False, "grouped": True, "factored": False, "events": True}
+    assert "dynamicpruning" in plans["factored"]
+    assert "ReusedExchange" in plans["factored"]
+    assert shop.rows("SELECT * FROM mart.factored") == shop.rows("SELECT d, k, k * 2 FROM raw.events")
     for table in ("mart.named", "mart.grouped"):
         assert shop.rows(f"SELECT * FROM {table}") == shop.rows("SELECT d, k, CAST(k AS STRING) FROM raw.events")
     assert shop.rows("SELECT d, k FROM mart.events") == shop.rows("SELECT d, k FROM raw.events")
@@ -484,14 +496,14 @@ def test_a_wave_that_lost_every_commit_to_others_is_written_again_and_then_told_
     jvm: Any = shop.workspace.spark._jvm
     nothing = shop.workspace.spark.sparkContext._gateway.new_array(jvm.java.lang.Object, 0)  # type: ignore[union-attr]
     lost = jvm.org.apache.iceberg.exceptions.CommitFailedException("the pointer moved\nand moved", nothing)
-    real, left = DataFrameWriterV2.overwrite, iter(range(2))
+    real, left = PlannedWrite.run, iter(range(2))
 
-    def loses(writer: Any, condition: Any) -> None:
+    def loses(write: PlannedWrite) -> None:
         if next(left, None) is not None:
             raise Py4JJavaError("overwrite", lost)
-        real(writer, condition)
+        real(write)
 
-    monkeypatch.setattr(DataFrameWriterV2, "overwrite", loses)
+    monkeypatch.setattr(PlannedWrite, "run", loses)
     shop.backfill("mart.orders_usd")
     assert len(shop.production("mart.orders_usd")) == 96
     left = iter(range(3 * TRIES))

@@ -15,7 +15,8 @@ from retcon.lakehouse.scoped_reads import type_of
 
 _IDENTITY = "identity"
 _EXPRESSIONS = "org.apache.spark.sql.catalyst.expressions"
-_SHUFFLE = re.compile(r"(?<!Broadcast)Exchange\b")
+_SHUFFLE = re.compile(r"\bExchange\b")
+"""As Spark's plans name it: a BroadcastExchange moves none of the rows, and a ReusedExchange is named once more."""
 _KEY = re.compile(r"\[([^\]]*)\]")
 
 
@@ -29,9 +30,11 @@ def partitioned_by(job: Job, frame: DataFrame) -> str:
     return f"PARTITIONED BY ({quoted(by) if transform == _IDENTITY else f'{transform}({quoted(by)})'}) "
 
 
-def whole_partitions(frame: DataFrame, job: Job) -> frozenset[str] | None:
-    """The partitions of the slice's column of which each task yields one, whole; None where tasks yield anything."""
-    partitioning = frame._jdf.queryExecution().executedPlan().outputPartitioning()
+def whole_partitions(plan: Any, job: Job, frame: DataFrame) -> frozenset[str] | None:
+    """The partitions of the slice's column of which each task of Spark's plan for these rows yields one, whole; None
+    where tasks yield anything.
+    """
+    partitioning = plan.outputPartitioning()
     if partitioning.getClass().getSimpleName() != "KeyGroupedPartitioning" or partitioning.expressions().size() != 1:
         return None
     expression = partitioning.expressions().apply(0)
@@ -45,9 +48,9 @@ def whole_partitions(frame: DataFrame, job: Job) -> frozenset[str] | None:
     return _keys(frame, partitioning) if is_same else None
 
 
-def is_shuffled(frame: DataFrame) -> bool:
-    """Does some row on the way to these change its task? As far as Spark's plan tells: in doubt, yes."""
-    return _SHUFFLE.search(frame._jdf.queryExecution().executedPlan().toString()) is not None
+def is_shuffled(plan: Any) -> bool:
+    """Does some row change its task on the way? As far as Spark's plan tells: in doubt, yes."""
+    return _SHUFFLE.search(plan.toString()) is not None
 
 
 def are_inside(partitions: frozenset[str], job: Job) -> bool:

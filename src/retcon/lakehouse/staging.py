@@ -6,14 +6,14 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import reduce
+from functools import partial, reduce
 from threading import current_thread
+from types import MappingProxyType
 from typing import Any, assert_never
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
-from pyspark.sql import Column as SparkColumn
-from pyspark.sql import DataFrame, DataFrameWriterV2, SparkSession, Window
+from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from retcon.core.evolution import (
@@ -34,6 +34,7 @@ from retcon.errors import Fault, GatesFailed, Refused
 from retcon.fault_points import FaultPoint
 from retcon.lakehouse.java_classes import java_class
 from retcon.lakehouse.placing import are_inside, is_shuffled, partitioned_by, takes_as_it_comes, whole_partitions
+from retcon.lakehouse.planned_writes import PlannedWrite
 from retcon.lakehouse.predicates import slice_predicate
 from retcon.lakehouse.python_models import worker_error, worker_refusal
 from retcon.lakehouse.scoped_reads import ScopedReads, fitted, type_of
@@ -52,6 +53,14 @@ _FEW_FILES = 200
 """2,200 open files ran out of 4 GB."""
 _SMALL_SLICE = 128 * 1024**2
 """What one task may read: a split of Iceberg's."""
+_SIDE_BY_SIDE = MappingProxyType({"fanout-enabled": "true"})
+"""A file is open for each partition that a task meets."""
+_SORTED = MappingProxyType({"fanout-enabled": "false"})
+"""Iceberg has rows sorted by partition, where they aren't kept apart in memory."""
+_IN_PLACE = MappingProxyType({**_SIDE_BY_SIDE, "distribution-mode": "none"})
+"""By the tasks that read them."""
+_AS_THEY_COME = MappingProxyType({**_IN_PLACE, **_SORTED, "use-table-distribution-and-ordering": "false"})
+"""And one partition after another."""
 _MADE, _CHANGED = FaultPoint("table made"), FaultPoint("columns changed")
 _OPENED, _COMMITTED = FaultPoint("branch opened"), FaultPoint("wave committed")
 
@@ -150,39 +159,45 @@ class Staging:
         """Compute a wave and replace its slices on the branch; the files that were read, by table."""
         is_small = job.largest is not None and job.largest <= _SMALL_SLICE
         with _telling_errors(job, self._reads):
-            frame, is_in_place = self._placed(job) if is_small else (slices_of(self._reads, job), False)
-            is_in_order = is_in_place and takes_as_it_comes(self.iceberg(target.table), job, frame)
-        options = {
-            **({"distribution-mode": "none"} if is_in_place else {}),
-            # Iceberg would have rows sorted by partition, where they aren't kept apart in memory.
-            **({"use-table-distribution-and-ordering": "false"} if is_in_order else {}),
-            "fanout-enabled": str(not is_in_order and (is_in_place or _fits_in_memory(job))).lower(),
-            "snapshot-property.retcon.model": job.model.name,
-        }
-        writer = self._writer(frame, job.slices, target, options)
-        with self._described(job.name), _telling_errors(job, self._reads):
-            _overwrite(writer, F.expr(wave_of(frame, job)))
+            if is_small:
+                plan, planned = self._placed(job, target)
+            else:
+                plan, planned = partial(self._planned, slices_of(self._reads, job), job, target, _anywhere(job)), None
+            with self._described(job.name):
+                _carry_out(plan, planned)
         return self._scanned(job.name)
 
-    def _placed(self, job: Job) -> tuple[DataFrame, bool]:
-        """The job's slices as they will be; does each task yield whole partitions of the table?"""
+    def _placed(self, job: Job, target: WaveTarget) -> tuple[Callable[[], PlannedWrite], PlannedWrite | None]:
+        """How the wave is written from whole partitions of its inputs: each into one of the table by the task that read
+        it, if Spark's plan tells that tasks yield such. With that plan, if it is the one to run.
+        """
         reads = self._by_partition()
-        computed = _untied(reads.compute(job)) if job.is_plain else slices_of(reads, job)
-        partitions = whole_partitions(computed, job)
+        frame = _untied(reads.compute(job)) if job.is_plain else slices_of(reads, job)
+        options = _AS_THEY_COME if takes_as_it_comes(self.iceberg(target.table), job, frame) else _IN_PLACE
+        plan = partial(self._planned, frame, job, target, options)
+        planned = plan()
+        partitions = whole_partitions(planned.rows, job, frame)
         # Where the partitions that tasks yield are all of the wave, no row needs to be asked.
         is_inside = partitions is not None and not job.filters_output and are_inside(partitions, job)
-        frame = computed if is_inside or not job.is_plain else confined(computed, job)
         # Between stages Spark learns how much there is, and plans anew. Without a shuffle there is nothing to learn.
-        is_final = partitions is not None and not is_shuffled(computed)
-        return frame if is_final else _in_session(frame, self._adapting()), partitions is not None
+        is_final = partitions is not None and not is_shuffled(planned.rows)
+        rows = frame if is_inside or not job.is_plain else confined(frame, job)
+        if rows is frame and is_final:
+            return plan, planned
+        rows = rows if is_final else _in_session(rows, self._adapting())
+        return partial(self._planned, rows, job, target, _anywhere(job) if partitions is None else options), None
+
+    def _planned(self, rows: DataFrame, job: Job, target: WaveTarget, options: Mapping[str, str]) -> PlannedWrite:
+        options = {**options, "snapshot-property.retcon.model": job.model.name}
+        return self._replacing(rows, wave_of(rows, job), job.slices, target, options)
 
     def copy(self, read: Read, slices: SliceSet, target: WaveTarget) -> None:
         """The rows that a table had at a snapshot, as new files in their slices of a branch of it."""
         rows = fitted(self._reads.frame(read), self._reads.frame(replace(read, snapshot_id=None)))
-        writer = self._writer(rows, slices, target, {"fanout-enabled": "false"})
+        there = slice_predicate(read.by, type_of(rows, read.by) or "date", slices)
         with self._described(f"{target.run}_undo_{target.table}_{target.wave}"):
             try:
-                _overwrite(writer, F.expr(slice_predicate(read.by, type_of(rows, read.by) or "date", slices)))
+                _carry_out(partial(self._replacing, rows, there, slices, target, _SORTED))
             except (PySparkException, Py4JJavaError) as error:
                 java = getattr(error, "java_exception", None)
                 reason = first_line(error) if java is None else str(java.toString()).splitlines()[0][:300]
@@ -193,15 +208,15 @@ class Staging:
                     retryable=True,
                 ) from error
 
-    def _writer(
-        self, rows: DataFrame, slices: SliceSet, target: WaveTarget, options: Mapping[str, str]
-    ) -> DataFrameWriterV2:
-        """Onto the branch, with the marks by which the commit is found again."""
+    def _replacing(
+        self, rows: DataFrame, there: str, slices: SliceSet, target: WaveTarget, options: Mapping[str, str]
+    ) -> PlannedWrite:
+        """Onto the branch, in the place of what is there, with the marks by which the commit is found again."""
         marks = {"retcon.run": target.run, "retcon.wave": str(target.wave), "retcon.slices": slices.text}
         writer = rows.writeTo(f"{self._full(target.table)}.{quoted(f'branch_{target.branch}')}")
         for key, value in {**options, **{f"snapshot-property.{key}": value for key, value in marks.items()}}.items():
             writer = writer.option(key, value)
-        return writer
+        return PlannedWrite(rows.sparkSession, writer, F.expr(there))
 
     def iceberg(self, table: str) -> Any:
         """Iceberg's own handle of a table, freshly loaded."""
@@ -263,16 +278,24 @@ def _telling_errors(job: Job, reads: ScopedReads) -> Iterator[None]:
         raise _java_error(error, job) from error
 
 
-def _overwrite(writer: DataFrameWriterV2, condition: SparkColumn, tries: int = 3) -> None:
-    """Waves commit to one table at once: one whose commits all lost, as often as Iceberg tries, has written nothing."""
+def _carry_out(plan: Callable[[], PlannedWrite], planned: PlannedWrite | None = None, tries: int = 3) -> None:
+    """Waves commit to one table at once: one whose commits all lost, as often as Iceberg tries, has written nothing,
+    and is planned anew.
+    """
+    write = planned or plan()
     try:
         with _COMMITTED:
-            writer.overwrite(condition)
+            write.run()
     except Py4JJavaError as error:
         has_lost = error.java_exception.getClass().getSimpleName() == "CommitFailedException"
         if not has_lost or tries == 1:
             raise
-        _overwrite(writer, condition, tries - 1)
+        _carry_out(plan, tries=tries - 1)
+
+
+def _anywhere(job: Job) -> Mapping[str, str]:
+    """For rows that come to tasks as Spark likes."""
+    return _SIDE_BY_SIDE if _fits_in_memory(job) else _SORTED
 
 
 def _fits_in_memory(job: Job) -> bool:
