@@ -74,12 +74,16 @@ class Lab:
         say(f"  {name}: {self.runs[-1][1].cpu:.1f} CPU s, {self.runs[-1][1].wall:.1f} s")
 
     def warm_up(self, times: int) -> None:
-        """Each way so often: Java goes on compiling what plans and commits for many runs."""
+        """Each way so often: Java goes on compiling what plans and commits for many runs. Afterwards the ledger knows
+        what production holds.
+        """
         for _ in range(times):
-            for wave in (None, self.six, None):
+            for wave in (None, self.six):
                 hand_written(self.spark)
                 self.driver.backfill(wave)
+            hand_written(self.spark)
             self.others_write()
+            self.driver.backfill()
 
     def by_hand(self) -> None:
         self.run(HAND_WRITTEN, partial(hand_written, self.spark))

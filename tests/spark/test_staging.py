@@ -463,6 +463,26 @@ def test_spark_plans_again_as_it_goes_only_where_rows_are_shuffled(shop: Shop) -
     assert shop.rows("SELECT d, k FROM mart.events") == shop.rows("SELECT d, k FROM raw.events")
 
 
+def test_a_wave_is_planned_once_where_the_plan_that_was_looked_at_can_be_run(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    by_partition(shop)
+    real, planned = PlannedWrite.__init__, []
+
+    def counted(write: PlannedWrite, *given: Any) -> None:
+        planned.append(write)
+        real(write, *given)
+
+    monkeypatch.setattr(PlannedWrite, "__init__", counted)
+    run = shop.backfill("mart.events", dates=False)
+    assert len(planned) == len(shop.workspace.ledger.waves(run.id)) > 0
+    planned.clear()
+    shop.edit("mart.events", "SELECT d,", "SELECT date_add(d, 0) AS d,")
+    run = shop.backfill("mart.events", dates=False)
+    assert len(planned) == 2 * len(shop.workspace.ledger.waves(run.id)), "rows that must be asked are planned anew"
+    assert shop.rows("SELECT d, k FROM mart.events") == shop.rows("SELECT d, k FROM raw.events")
+
+
 def _asks_rows(shop: Shop, run: str) -> bool:
     return any("raise_error" in plan for plan in _plans(shop, run).values())
 
