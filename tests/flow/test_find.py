@@ -271,3 +271,24 @@ def test_what_was_rejected_does_not_come_back_because_files_are_rewritten(worksh
     assert not find(workshop).exceptions, "the same rows in another file"
     add(workshop, "2026-01-05")
     assert [each.slice for each in find(workshop).exceptions] == ["2026-01-05"]
+
+
+def test_what_differs_is_told_as_of_one_moment_whatever_lands_meanwhile(
+    workshop: Workshop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add(workshop, "2026-01-05")
+    finder, ledger = workshop.workspace.finder, workshop.workspace.ledger
+    workshop._workspace = None  # another process
+    plan = workshop.plan(MODEL, start="2026-01-05", end="2026-01-05")
+    real = ledger.standing_consumption
+
+    def after_a_load(name: str) -> Any:
+        monkeypatch.undo()
+        a_load(workshop, plan)
+        return real(name)
+
+    monkeypatch.setattr(ledger, "standing_consumption", after_a_load)
+    [stale] = finder.stale((MODEL,), NOW)
+    assert stale.slices.text == "2026-01-05"
+    [stale] = finder.stale((MODEL,), NOW)
+    assert not stale.slices

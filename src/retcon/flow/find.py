@@ -8,6 +8,7 @@ saves looking: everything up to it was looked at before.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from datetime import datetime
 
@@ -49,6 +50,11 @@ class Finder:
         self._inputs = Inputs(self._records)
         self._worlds: dict[str, World] = {}
 
+    def look(self) -> AbstractContextManager[None]:
+        """At the ledger, of one moment; but where Spark looks at rows meanwhile, which takes too long for that."""
+        sources = self._records.project.settings.foreign.values()
+        return nullcontext() if any(source.updated is not None for source in sources) else self._records.ledger.look()
+
     def find(self, names: Sequence[str], now: datetime, *, deep: Collection[str] = ()) -> list[Found]:
         """What of each model a load has to compute, upstream first. Of a deep one the whole history is compared,
         wherever its watermarks are.
@@ -72,7 +78,8 @@ class Finder:
         """What of each model differs from what would be computed now, by inputs and by code, upstream first."""
         wanted = set(names)
         self._records.tables.look_again()
-        return [self._stale(self._graph.models[name], now) for name in self._graph.order if name in wanted]
+        with self.look():
+            return [self._stale(self._graph.models[name], now) for name in self._graph.order if name in wanted]
 
     def stale_by_code(self, name: str) -> SliceSet:
         """Published slices of a model that were computed by other code, or with other settings. From the ledger."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import field, replace
 from datetime import datetime
 
@@ -67,7 +66,7 @@ class Loader:
         comparing their whole history.
         """
         finder = Finder(self._project, self._tables, self._ledger)
-        with self._look():
+        with finder.look():
             found = finder.find(names, ask.now, deep=deep)
             # Models that weren't asked for are restated along with what they read: not from what isn't there any more.
             found += finder.left_alone(self._readers(found, names, ask), ask.now)
@@ -108,11 +107,6 @@ class Loader:
             self._ledger.move_watermarks(
                 due.advances, due.late, is_set=True, why=NOTHING_LOADED, at=now, who=who
             )  # fmt: skip
-
-    def _look(self) -> AbstractContextManager[None]:
-        """At the ledger, of one moment; but where Spark looks at rows meanwhile, which takes too long for that."""
-        sources = self._project.settings.foreign.values()
-        return nullcontext() if any(source.updated is not None for source in sources) else self._ledger.look()
 
     def _readers(self, found: Sequence[Found], names: Collection[str], ask: Ask) -> set[str]:
         """Published models, not asked for, that read what has to be computed."""
