@@ -283,7 +283,7 @@ def test_what_differs_is_told_as_of_one_moment_whatever_lands_meanwhile(
     real = ledger.standing_consumption
 
     def after_a_load(name: str) -> Any:
-        monkeypatch.undo()
+        monkeypatch.setattr(ledger, "standing_consumption", real)
         a_load(workshop, plan)
         return real(name)
 

@@ -16,7 +16,7 @@ from retcon.lakehouse.scoped_reads import type_of
 _IDENTITY = "identity"
 _EXPRESSIONS = "org.apache.spark.sql.catalyst.expressions"
 _SHUFFLE = re.compile(r"\bExchange\b")
-"""As Spark's plans name it: a BroadcastExchange moves none of the rows, and a ReusedExchange is named once more."""
+"""As Spark's plans name it. A BroadcastExchange moves none of the rows; a ReusedExchange is one of the others again."""
 _KEY = re.compile(r"\[([^\]]*)\]")
 
 
