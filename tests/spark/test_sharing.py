@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
+from retcon.core.reads import Read
 from retcon.errors import Fault
 from retcon.flow.apply import Until
+from retcon.lakehouse.scoped_reads import ScopedReads
 from tests.shops import Meddling, Shop
 
 pytestmark = pytest.mark.spark
@@ -94,3 +96,47 @@ def test_rows_that_are_dropped_for_what_else_is_in_them_are_dropped_alike_in_man
     named.edit("mart.named", "replay: {wave: 2}", "replay: {wave: 8}")
     named.backfill("mart.named")
     assert named.production("mart.named") == wave_by_wave
+
+
+BEFORE_IT = """\
+/* retcon
+slices: {by: order_date, every: day}
+inputs:
+  a: {table: raw.orders, time: order_date}
+  b: {table: raw.orders, time: order_date, lookback: 1}
+replay: {wave: 1}
+*/
+SELECT a.order_date, a.order_id, count(b.order_id) AS before_it
+FROM raw.orders a LEFT JOIN raw.orders b ON b.order_date = a.order_date - INTERVAL 1 DAY
+GROUP BY a.order_date, a.order_id
+"""
+
+
+def test_waves_of_a_query_open_a_table_once_and_each_reads_its_own_of_it(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop.open_doors()
+    shop.max_active = 1
+    shop.write("mart.before", BEFORE_IT)
+    real, opened = ScopedReads._open, []
+
+    def counted(reads: ScopedReads, read: Read, mark: str, *more: Any) -> Any:
+        # Proving reads what is staged; that is another table.
+        opened.extend([(reads.spark, read.snapshot_id)] if read.table == "raw.orders" else [])
+        return real(reads, read, mark, *more)
+
+    monkeypatch.setattr(ScopedReads, "_open", counted)
+    first = shop.apply(shop.plan("mart.before", start="2026-01-02"))
+    assert len(shop.workspace.ledger.waves(first.id)) > 5
+    assert len(opened) == len(set(opened)), "once by each session"
+    wanted = (
+        "SELECT order_date, order_id, (SELECT count(*) FROM raw.orders b WHERE b.order_date = a.order_date - 1) "
+        "FROM raw.orders a WHERE order_date > DATE '2026-01-01'"
+    )
+    assert shop.production("mart.before") == shop.rows(wanted)
+    # Another snapshot is another answer, however young the last one is.
+    shop.sql("INSERT INTO raw.orders SELECT order_id + 1000, * EXCEPT (order_id) FROM raw.orders")
+    opened.clear()
+    shop.backfill("mart.before", start="2026-01-02")
+    assert {snapshot for _, snapshot in opened} != {first.pins["raw.orders"]}
+    assert shop.production("mart.before") == shop.rows(wanted)

@@ -11,6 +11,7 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 
 from retcon.core.reads import Read
+from retcon.lakehouse.recent import Recent
 
 
 class KeptReads:
@@ -20,6 +21,7 @@ class KeptReads:
         self.mark = f"kept_{uuid4().hex}"
         """Of scoped reads that several jobs share; nobody's code can know it."""
         self._frames: dict[tuple[SparkSession, Read], DataFrame] = {}
+        self._opened: Recent[tuple[SparkSession, str, int | None], DataFrame] = Recent()
         self._lock = Lock()
 
     def frame(self, spark: SparkSession, read: Read, make: Callable[[], DataFrame]) -> DataFrame:
@@ -31,6 +33,13 @@ class KeptReads:
             if key not in self._frames:
                 self._frames[key] = make().persist(StorageLevel.MEMORY_AND_DISK)
         return make()
+
+    def opened(self, spark: SparkSession, read: Read, open_table: Callable[[], DataFrame]) -> DataFrame:
+        """A table at a snapshot, all of it: to have the catalog find it, and to read its metadata, takes longer than to
+        analyse most queries. The same frame each time: for SQL alone, which tells a table that is joined with itself
+        apart by aliases.
+        """
+        return self._opened.get((spark, read.table, read.snapshot_id), open_table)
 
     def let_go(self) -> None:
         """Free what is kept."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -67,19 +68,20 @@ class ScopedReads:
     def _read(self, read: Read, mark: str, options: Mapping[str, str]) -> DataFrame:
         if read.table in self._foreign:
             return self._cut(read_foreign(self._spark, self._foreign[read.table], read.snapshot_id, mark), read)
+        frame = self._open(read, mark, options)
+        # A table without a snapshot can't be pinned: whatever lands in it meanwhile isn't read.
+        return frame.filter("false") if read.snapshot_id is None else self._cut(frame, read)
+
+    def _open(self, read: Read, mark: str, options: Mapping[str, str] = _NO_OPTIONS) -> DataFrame:
         reader = self._spark.read.options(**options).option(MARK, mark)
         if read.snapshot_id is not None:
             reader = reader.option("versionAsOf", str(read.snapshot_id))
         try:
-            frame = reader.table(quoted_name(f"{self._catalog}.{read.table}"))
+            return reader.table(quoted_name(f"{self._catalog}.{read.table}"))
         except IllegalArgumentException as error:
             if "Cannot find snapshot" not in str(error):
                 raise
             raise _gone(read) from error
-        if read.snapshot_id is None:
-            # A table without a snapshot can't be pinned: whatever lands in it meanwhile isn't read.
-            return frame.filter("false")
-        return self._cut(frame, read)
 
     def _cut(self, frame: DataFrame, read: Read) -> DataFrame:
         if read.slices is None or read.by is None:
@@ -108,7 +110,8 @@ class ScopedReads:
             raise _refusal(job, first_line(error)) from error
         register_udfs(self._spark, self.code, job.model.udfs)
         frame = call_function(self.code, job, frames) if job.model.is_python else self._query(job, frames)
-        _require_marks(frame, job, *([self._kept.mark] if any(read.is_kept for read in job.reads.values()) else []))
+        has_shared = not job.model.is_python or any(read.is_kept for read in job.reads.values())
+        _require_marks(frame, job, *([self._kept.mark] if has_shared else []))
         return frame
 
     def _query(self, job: Job, frames: Mapping[str, DataFrame]) -> DataFrame:
@@ -132,10 +135,16 @@ class ScopedReads:
         declared = next(i for i in job.model.inputs if i.name == name)
         if declared.is_own and read.snapshot_id is None:
             return self._nothing_yet(job.model)
-        frame = self.frame(read, job.name)
+        frame = self.frame(read, job.name) if job.model.is_python else self._for_query(read, job.name)
         if job.keyed is None or declared.key is None:
             return frame
         return self.of_keys(frame, declared.key, job.keyed, mark=job.name)
+
+    def _for_query(self, read: Read, mark: str) -> DataFrame:
+        """What SQL reads: it can't reach more than it is given, so that jobs share the tables that were opened."""
+        if read.is_kept or read.snapshot_id is None or read.table in self._foreign:
+            return self.frame(read, mark)
+        return self._cut(self._kept.opened(self._spark, read, partial(self._open, read, self._kept.mark)), read)
 
     def _nothing_yet(self, model: Model) -> DataFrame:
         """What a model reads of itself before it has a table: no rows, of its declared columns."""

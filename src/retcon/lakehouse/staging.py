@@ -37,6 +37,7 @@ from retcon.lakehouse.placing import are_inside, is_shuffled, partitioned_by, ta
 from retcon.lakehouse.planned_writes import PlannedWrite
 from retcon.lakehouse.predicates import slice_predicate
 from retcon.lakehouse.python_models import worker_error, worker_refusal
+from retcon.lakehouse.recent import Recent
 from retcon.lakehouse.scoped_reads import ScopedReads, fitted, type_of
 from retcon.lakehouse.sessions import first_line, without_values
 
@@ -84,6 +85,7 @@ class Staging:
         self._reads = reads
         self._by_partition = by_partition
         self._adapting = adapting
+        self._tables: Recent[tuple[str, str], Any] = Recent()
 
     def output(self, job: Job) -> tuple[Column, ...]:
         """The columns that the model's query yields, from Spark's analysis."""
@@ -173,7 +175,9 @@ class Staging:
         """
         reads = self._by_partition()
         frame = _untied(reads.compute(job)) if job.is_plain else slices_of(reads, job)
-        options = _AS_THEY_COME if takes_as_it_comes(self.iceberg(target.table), job, frame) else _IN_PLACE
+        # While a run stages, nobody should cut its table anew; if somebody does, the write fails, and is tried again.
+        table = self._tables.get((target.run, target.table), partial(self.iceberg, target.table))
+        options = _AS_THEY_COME if takes_as_it_comes(table, job, frame) else _IN_PLACE
         plan = partial(self._planned, frame, job, target, options)
         planned = plan()
         partitions = whole_partitions(planned.rows, job, frame)
