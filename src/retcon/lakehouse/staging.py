@@ -89,7 +89,8 @@ class Staging:
 
     def output(self, job: Job) -> tuple[Column, ...]:
         """The columns that the model's query yields, from Spark's analysis."""
-        schema = self._reads.compute(job).schema
+        # Where most waves are planned: they find the tables opened.
+        schema = self._by_partition().compute(job).schema
         return tuple(Column(name=field.name, type=field.dataType.simpleString()) for field in schema.fields)
 
     def make_table(self, job: Job, table: str, run: str, properties: Mapping[str, str]) -> None:
