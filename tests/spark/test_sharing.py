@@ -140,3 +140,46 @@ def test_waves_of_a_query_open_a_table_once_and_each_reads_its_own_of_it(
     shop.backfill("mart.before", start="2026-01-02")
     assert {snapshot for _, snapshot in opened} != {first.pins["raw.orders"]}
     assert shop.production("mart.before") == shop.rows(wanted)
+
+
+RATED = """\
+/* retcon
+slices: {by: order_date, every: day}
+inputs: {raw.orders: {time: order_date}, raw.rates: {}}
+replay: {wave: 1}
+*/
+SELECT o.order_date, o.order_id, (SELECT max(rate) FROM raw.rates) AS rate FROM raw.orders o
+"""
+RATES = """\
+/* retcon
+slices: {by: rate_date, every: day}
+inputs: {raw.rates: {time: rate_date}, mart.one: {time: order_date}, mart.other: {time: order_date}}
+*/
+SELECT r.rate_date, r.currency, r.rate FROM raw.rates r
+LEFT SEMI JOIN mart.one ON one.order_date = r.rate_date
+LEFT SEMI JOIN mart.other ON other.order_date = r.rate_date
+"""
+
+
+def test_a_part_of_a_table_that_others_keep_whole_is_read_from_its_files(shop: Shop) -> None:
+    """In memory it would be neither pruned nor by partition."""
+    shop.open_doors()
+    for name in ("one", "other"):
+        shop.write(f"mart.{name}", RATED)
+    shop.write("mart.rates", RATES)
+    plan = shop.plan("mart.one", "mart.other", "mart.rates")
+    assert any("raw.rates would be read whole" in note for note in plan.notes)
+    run = shop.apply(plan)
+    assert _reads_memory(shop, f"{run.id}_0_mart__one")
+    assert not _reads_memory(shop, f"{run.id}_2_mart__rates")
+    wanted = "SELECT rate_date, currency, rate FROM raw.rates WHERE rate_date IN (SELECT order_date FROM raw.orders)"
+    assert shop.production("mart.rates") == shop.rows(wanted)
+
+
+def _reads_memory(shop: Shop, name: str) -> bool:
+    """Does some wave, of those that Spark knows by this name, read what is kept?"""
+    store = shop.workspace.spark._jsparkSession.sharedState().statusStore()
+    executions = store.executionsList()
+    found = [each for each in map(executions.apply, range(executions.size())) if each.description().startswith(name)]
+    assert found
+    return any("InMemoryTableScan" in each.physicalPlanDescription() for each in found)

@@ -19,7 +19,11 @@ class KeptReads:
 
     def __init__(self) -> None:
         self.mark = f"kept_{uuid4().hex}"
-        """Of scoped reads that several jobs share; nobody's code can know it."""
+        """Of scoped reads that are kept for several jobs; nobody's code can know it."""
+        self.mark_of_opened = f"opened_{uuid4().hex}"
+        """Of those of tables that were opened for several. Another one: Spark would take a part of a table that is kept
+        whole from there, where it is neither pruned nor by partition.
+        """
         self._frames: dict[tuple[SparkSession, Read], DataFrame] = {}
         self._opened: Recent[tuple[SparkSession, str, int | None], DataFrame] = Recent()
         self._lock = Lock()

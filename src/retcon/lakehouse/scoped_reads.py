@@ -110,8 +110,9 @@ class ScopedReads:
             raise _refusal(job, first_line(error)) from error
         register_udfs(self._spark, self.code, job.model.udfs)
         frame = call_function(self.code, job, frames) if job.model.is_python else self._query(job, frames)
-        has_shared = not job.model.is_python or any(read.is_kept for read in job.reads.values())
-        _require_marks(frame, job, *([self._kept.mark] if has_shared else []))
+        kept = [self._kept.mark] if any(read.is_kept for read in job.reads.values()) else []
+        opened = [] if job.model.is_python else [self._kept.mark_of_opened]
+        _require_marks(frame, job, *kept, *opened)
         return frame
 
     def _query(self, job: Job, frames: Mapping[str, DataFrame]) -> DataFrame:
@@ -144,7 +145,8 @@ class ScopedReads:
         """What SQL reads: it can't reach more than it is given, so that jobs share the tables that were opened."""
         if read.is_kept or read.snapshot_id is None or read.table in self._foreign:
             return self.frame(read, mark)
-        return self._cut(self._kept.opened(self._spark, read, partial(self._open, read, self._kept.mark)), read)
+        opened = self._kept.opened(self._spark, read, partial(self._open, read, self._kept.mark_of_opened))
+        return self._cut(opened, read)
 
     def _nothing_yet(self, model: Model) -> DataFrame:
         """What a model reads of itself before it has a table: no rows, of its declared columns."""
