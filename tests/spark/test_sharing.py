@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from retcon.core.reads import Read
-from retcon.errors import Fault
+from retcon.errors import Fault, Refused
 from retcon.flow.apply import Until
 from retcon.lakehouse.scoped_reads import ScopedReads
 from tests.shops import Meddling, Shop
@@ -140,6 +140,25 @@ def test_waves_of_a_query_open_a_table_once_and_each_reads_its_own_of_it(
     shop.backfill("mart.before", start="2026-01-02")
     assert {snapshot for _, snapshot in opened} != {first.pins["raw.orders"]}
     assert shop.production("mart.before") == shop.rows(wanted)
+
+
+def test_a_snapshot_that_is_expired_between_two_waves_is_told_as_gone(shop: Shop) -> None:
+    shop.open_doors()
+    shop.max_active = 1
+    shop.write("mart.before", BEFORE_IT)
+    plan = shop.plan("mart.before", start="2026-01-02")
+
+    def expiring(real: Any, *words: Any) -> Any:
+        done = real(*words)
+        shop.sql(
+            "INSERT INTO raw.orders SELECT order_id + 1000, * EXCEPT (order_id) FROM raw.orders WHERE order_id < 9"
+        )
+        shop.sql("CALL lake.system.expire_snapshots('raw.orders', TIMESTAMP '2100-01-01 00:00:00', 1)")
+        return done
+
+    with pytest.raises(Refused, match="is gone") as refused:
+        shop.apply(plan, warehouse=Meddling(shop.context().warehouse, "stage", expiring))
+    assert "plan --refresh" in refused.value.next
 
 
 RATED = """\

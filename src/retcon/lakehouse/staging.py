@@ -420,6 +420,13 @@ def _staging_error(error: PySparkException, job: Job, on_worker: str) -> Excepti
         )
     if on_worker:
         return worker_refusal(on_worker, job)
+    if "Cannot find snapshot" in text:
+        # Of a table that an earlier wave opened; a wave that opens it is told by its reads.
+        return Refused(
+            f"{where}: a snapshot that it reads is gone: {first_line(error)}",
+            state="waves already staged are kept; production is untouched",
+            next="it was expired while the run was under way: `retcon plan --refresh` plans on what is there now",
+        )
     if type(error).__name__ == "AnalysisException":
         return Refused(f"{where}: {first_line(error)}", state="this wave was not staged; production is untouched")
     return Fault(
