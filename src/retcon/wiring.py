@@ -266,7 +266,7 @@ class Workspace:
     def planner(self) -> Planner:
         from retcon.flow.plan import Planner
 
-        return Planner(self.project, self.tables, self.ledger, _SqlText(), self._homes)
+        return Planner(self.project, self.tables, self.ledger, _SqlText(), self._homes, cores=self.cores)
 
     @property
     def estimator(self) -> Estimator:

@@ -20,6 +20,7 @@ from retcon.core.queries import Batching, Query
 from retcon.core.ranges import asked_interval, asked_or_default, default_end, default_start, since_start
 from retcon.core.slices import WHOLE, SliceSet
 from retcon.core.tables import TableContents
+from retcon.core.waves import WAVE_BYTES
 from retcon.errors import BadArguments, ProjectInvalid, Refused
 from tests.core.examples import DAY, a_file, a_graph, a_model, an_input, day, days, facts, held, of
 
@@ -293,7 +294,9 @@ def planned(
     model: Model, slices: SliceSet, seen: World, *others: Model, also: dict[str, SliceSet] | None = None, **more: int
 ) -> PlannedModel:
     scope = Scope(slices={model.name: slices, **(also or {})}, selected=frozenset({model.name}))
-    return plan_model(model, scope, a_graph(model, *others), seen, NOW, more.get("wave"))
+    return plan_model(
+        model, scope, a_graph(model, *others), seen, NOW, more.get("wave"), limit=more.get("limit", WAVE_BYTES)
+    )
 
 
 def test_a_planned_input_says_what_is_read_and_what_is_there() -> None:
@@ -393,6 +396,8 @@ def test_waves_are_cut_by_the_bytes_that_each_slice_reads() -> None:
     seen = World(facts={"raw.a": facts("raw.a")}, contents=contents, published={})
     share = planned(a_model("m.m", "raw.a"), days("2026-01-01..2026-01-08"), seen)
     assert [len(wave) for wave in share.waves] == [4, 4]
+    whole = planned(a_model("m.m", "raw.a"), days("2026-01-01..2026-01-08"), seen, limit=8 * 2**30)
+    assert [len(wave) for wave in whole.waves] == [8]
     # What a slice looks back on is read once for the whole wave; what is read through two inputs is read twice.
     looks_back = a_model("m.m", an_input("raw.a", lookback=1))
     share = planned(looks_back, days("2026-01-02..2026-01-08"), seen)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from retcon.core.slices import SliceSet
-from retcon.core.waves import WAVE_BYTES, cut_waves
+from retcon.core.waves import WAVE_BYTES, cut_waves, wave_bytes
 from tests.core.examples import DAY, NEAR_SETS, of
 
 MOST = st.none() | st.integers(1, 7)
@@ -108,3 +108,7 @@ def test_slices_that_share_nothing_are_cut_by_their_own_bytes(
         slices, most=most, contiguous=contiguous, files_of=lambda ordinal: {ordinal: sizes[ordinal]}, limit=LIMIT
     )
     assert waves == cut(slices, [{n: size} for n, size in enumerate(sizes)], most, contiguous)
+
+
+def test_with_many_cores_a_job_reads_more() -> None:
+    assert [wave_bytes(cores) // 1024**3 for cores in (None, 1, 4, 5, 500)] == [4, 4, 4, 5, 500]

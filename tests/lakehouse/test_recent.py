@@ -63,3 +63,10 @@ def test_those_who_ask_at_once_get_one_answer() -> None:
     for thread in threads:
         thread.join()
     assert got[0] is got[1]
+
+
+def test_what_is_forgotten_is_found_out_anew() -> None:
+    recent: Recent[str, object] = Recent()
+    first = recent.get("a", object)
+    recent.forget()
+    assert recent.get("a", object) is not first

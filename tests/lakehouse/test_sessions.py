@@ -6,9 +6,11 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from retcon.lakehouse.python_models import unsaid
-from retcon.lakehouse.sessions import _java_speaks_to, java_options, without_values
+from retcon.lakehouse.sessions import _A_TASK, _java_speaks_to, java_options, tasks_for, without_values
 
 OWN = "-Dcorp.proxy=on"
 
@@ -71,3 +73,17 @@ def test_of_an_error_that_may_name_values_its_own_name_is_kept(text: str, kept: 
 def test_of_an_error_on_a_worker_place_and_kind_are_kept() -> None:
     assert unsaid("models/mart/a.py:7: ValueError: no such customer: ada") == "models/mart/a.py:7: ValueError"
     assert unsaid("") == ""
+
+
+@given(st.integers(0, 2**50), st.integers(1, 4_000))
+def test_no_task_of_a_shuffle_gets_more_than_its_share_and_none_are_added_without_need(
+    bytes: int, configured: int
+) -> None:
+    tasks = tasks_for(bytes, configured)
+    assert bytes <= tasks * _A_TASK
+    assert tasks == configured or bytes > tasks // 2 * _A_TASK
+    assert tasks % configured == 0
+
+
+def test_of_what_isnt_known_a_shuffle_is_as_configured() -> None:
+    assert tasks_for(None, 8) == 8

@@ -17,7 +17,7 @@ from retcon.core.runs import RunState
 from retcon.errors import BadArguments, Conflict, GatesFailed, Refused, RetconError
 from retcon.flow.apply import Override, Until
 from retcon.lakehouse import measuring
-from retcon.lakehouse.sessions import measuring_session
+from retcon.lakehouse.sessions import sized_session, summing_session, tasks_for
 from tests.shops import Meddling, Shop
 
 pytestmark = pytest.mark.spark
@@ -59,8 +59,8 @@ def test_sums_by_slice_are_put_together_by_two_tasks_and_other_jobs_keep_what_is
         summed = session.range(1_000).groupBy(F.expr("id % 90")).agg(F.sum("id"))
         return summed.rdd.getNumPartitions()
 
-    assert tasks_of(measuring_session(running, "lake", by_slice=True)) == tasks
-    assert tasks_of(measuring_session(running, "lake")) == int(configured)
+    assert tasks_of(summing_session(running, "lake")) == tasks
+    assert tasks_of(sized_session(running, "lake", tasks_for(10_000, int(configured)))) == int(configured)
 
 
 def _double_orders(shop: Shop) -> None:

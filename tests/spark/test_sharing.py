@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
+from retcon.core.jobs import Job
 from retcon.core.reads import Read
+from retcon.core.runs import RunState
 from retcon.errors import Fault, Refused
 from retcon.flow.apply import Until
 from retcon.lakehouse.scoped_reads import ScopedReads
@@ -49,13 +51,32 @@ def test_waves_read_a_shared_text_once_and_let_it_go(named: Shop) -> None:
         kept.append(held(named) - before)
         return done
 
+    def alone(real: Any, job: Job, *words: Any) -> Any:
+        assert job.reads["raw.customers"].is_kept
+        return counting(real, job, *words)
+
     plan = named.plan("mart.named")
     assert any("raw.customers would be read whole 4 times" in note for note in plan.notes)
-    named.apply(plan, warehouse=Meddling(named.context().warehouse, "stage", counting))
-    assert max(kept) == 1, "one frame for all waves"
+    staging = Meddling(named.context().warehouse, "stage", counting)
+    named.apply(plan, warehouse=Meddling(staging, "differs_alone", alone))
+    assert kept == [1] * 5, "one frame for four waves, and for the slice that is computed alone"
     assert held(named) == before
     wanted = "SELECT order_date, order_id, concat('customer ', substr(customer, 2)) FROM raw.orders"
     assert named.production("mart.named") == named.rows(wanted)
+
+
+def test_a_run_that_is_proven_by_another_process_keeps_nothing_for_it(named: Shop) -> None:
+    before = held(named)
+    plan = named.plan("mart.named")
+    named.apply(plan, until=Until.STAGED)
+    assert held(named) == before
+
+    def alone(real: Any, job: Job, *words: Any) -> Any:
+        assert not job.reads["raw.customers"].is_kept
+        return real(job, *words)
+
+    run = named.apply(plan, warehouse=Meddling(named.context().warehouse, "differs_alone", alone))
+    assert run.state is RunState.PUBLISHED
 
 
 def test_what_is_kept_is_let_go_where_a_wave_fails(named: Shop) -> None:
@@ -142,7 +163,7 @@ def test_waves_of_a_query_open_a_table_once_and_each_reads_its_own_of_it(
     assert shop.production("mart.before") == shop.rows(wanted)
 
 
-def test_a_snapshot_that_is_expired_between_two_waves_is_told_as_gone(shop: Shop) -> None:
+def test_a_snapshot_whose_files_go_between_two_waves_is_told_as_gone(shop: Shop) -> None:
     shop.open_doors()
     shop.max_active = 1
     shop.write("mart.before", BEFORE_IT)
@@ -150,9 +171,7 @@ def test_a_snapshot_that_is_expired_between_two_waves_is_told_as_gone(shop: Shop
 
     def expiring(real: Any, *words: Any) -> Any:
         done = real(*words)
-        shop.sql(
-            "INSERT INTO raw.orders SELECT order_id + 1000, * EXCEPT (order_id) FROM raw.orders WHERE order_id < 9"
-        )
+        shop.sql("INSERT OVERWRITE raw.orders SELECT * FROM raw.orders")
         shop.sql("CALL lake.system.expire_snapshots('raw.orders', TIMESTAMP '2100-01-01 00:00:00', 1)")
         return done
 

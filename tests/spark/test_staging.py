@@ -10,14 +10,18 @@ from typing import Any
 
 import pytest
 from py4j.protocol import Py4JJavaError
+from pyspark.sql import DataFrame, SparkSession
 
 from retcon.core.events import WaveStaged
+from retcon.core.jobs import Job
 from retcon.core.queries import Query
 from retcon.core.retries import TRIES
 from retcon.core.runs import RunState, SliceState
 from retcon.errors import Fault, GatesFailed, Interrupted, Refused
 from retcon.flow.apply import Until
 from retcon.lakehouse.planned_writes import PlannedWrite
+from retcon.lakehouse.scoped_reads import ScopedReads
+from retcon.lakehouse.staging import Staging
 from tests.shops import Meddling, Shop
 
 pytestmark = pytest.mark.spark
@@ -76,6 +80,10 @@ SAME_IN_WAVES = (
     "SELECT DISTINCT order_date AS d, currency FROM raw.orders",
     "SELECT order_date AS d, max(amount) AS m FROM raw.orders GROUP BY order_date, currency",
     "SELECT o.order_date AS d, o.order_id FROM raw.orders o WHERE o.amount = (SELECT max(x.amount) FROM raw.orders x)",
+    "SELECT o.order_date AS d, o.order_id FROM raw.orders o WHERE EXISTS "
+    "(SELECT 1 FROM raw.orders x WHERE x.order_date = o.order_date AND x.order_id = o.order_id + 8)",
+    "SELECT o.order_date AS d, 'o' AS side, o.order_id FROM raw.orders o UNION ALL "
+    "SELECT x.order_date, 'x', -x.order_id FROM raw.orders x",
 )
 
 
@@ -85,7 +93,7 @@ def test_in_waves_slice_by_slice_and_in_one_go_the_table_is_the_same(shop: Shop)
     for name, wave in waves.items():
         for at, sql in enumerate(SAME_IN_WAVES):
             text = model(sql)
-            if " x)" in sql:
+            if "raw.orders x" in sql:
                 text = text.replace(
                     "  raw.orders: {time: order_date}",
                     "  o: {table: raw.orders, time: order_date}\n  x: {table: raw.orders, time: order_date}",
@@ -96,6 +104,40 @@ def test_in_waves_slice_by_slice_and_in_one_go_the_table_is_the_same(shop: Shop)
         tables = [shop.production(f"mart.{name}_{at}") for name in waves]
         assert tables[0] == tables[1] == tables[2], sql
         assert tables[0], sql
+
+
+@pytest.mark.parametrize(("is_small", "tasks"), [(True, 1), (False, 8)], ids=["small", "large"])
+def test_what_is_large_is_shared_out_among_more_tasks_and_no_task_reads_a_slice_of_it(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch, is_small: bool, tasks: int
+) -> None:
+    """Of a wave, and of the slice that is computed alone."""
+    shop.open_doors()
+    shop.write("mart.sums", model("SELECT order_date AS d, currency, count(*) AS n FROM raw.orders GROUP BY ALL"))
+    plan = shop.plan("mart.sums")
+    if not is_small:
+        [[size]] = shop.sql("SELECT sum(file_size_in_bytes) FROM raw.orders.files")
+        monkeypatch.setattr("retcon.lakehouse.staging._SMALL_SLICE", 0)
+        monkeypatch.setattr("retcon.lakehouse.sessions._A_TASK", size // 8 + 1)
+    used: dict[str, tuple[int, bool]] = {}
+    compute, planned = ScopedReads.compute, Staging._planned
+
+    def conf_of(spark: SparkSession) -> tuple[int, bool]:
+        by_partition = spark.conf.get("spark.sql.iceberg.planning.preserve-data-grouping", None) == "true"
+        return int(spark.conf.get("spark.sql.shuffle.partitions") or 0), by_partition
+
+    def computing(reads: ScopedReads, job: Job) -> DataFrame:
+        used["alone" if job.name.endswith("parity") else "computed"] = conf_of(reads.spark)
+        return compute(reads, job)
+
+    def planning(staging: Staging, rows: DataFrame, *words: Any) -> PlannedWrite:
+        used["written"] = conf_of(rows.sparkSession)
+        return planned(staging, rows, *words)  # type: ignore[no-any-return] # a method, taken as it is
+
+    monkeypatch.setattr(ScopedReads, "compute", computing)
+    monkeypatch.setattr(Staging, "_planned", planning)
+    shop.apply(plan)
+    assert used["written"] == (tasks, is_small)
+    assert used["alone"] == (1, is_small), "a day of eight is no more than one task's"
 
 
 def test_waves_leave_no_pools_of_their_own_behind(shop: Shop) -> None:

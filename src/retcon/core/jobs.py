@@ -114,6 +114,8 @@ class MeasureRequest:
     """Columns that are to be a key of the staged rows: what is too many for that is counted along."""
     keys: tuple[tuple[str, ...], ...] = ()
     """Columns that are to be a key in each staged slice: the checksum of their values is taken along."""
+    bytes: int | None = None
+    """What was staged, where that is known."""
 
     @property
     def staged_read(self) -> Read:

@@ -17,7 +17,7 @@ from retcon.core.readings import Reading, reading_of
 from retcon.core.slices import WHOLE, Buckets, Cut, Grain, SliceSet, Whole
 from retcon.core.tables import TableContents, TableFacts, TableFile, Told, content_of, digest_of
 from retcon.core.versions import versions_of
-from retcon.core.waves import cut_waves
+from retcon.core.waves import WAVE_BYTES, cut_waves
 from retcon.errors import Refused
 from retcon.values import dataclass
 
@@ -186,8 +186,17 @@ def _left_outside(
             yield Outside(model=model.name, why=f"becomes stale: reads {table} with on_change ignore")
 
 
-def plan_model(model: Model, scope: Scope, graph: Graph, world: World, now: datetime, wave: int | None) -> PlannedModel:
-    """One model's share of the plan."""
+def plan_model(
+    model: Model,
+    scope: Scope,
+    graph: Graph,
+    world: World,
+    now: datetime,
+    wave: int | None,
+    *,
+    limit: int = WAVE_BYTES,
+) -> PlannedModel:
+    """One model's share of the plan. `wave`: slices of a job that were asked for; `limit`: bytes that one reads."""
     slices = scope.slices[model.name]
     readings = {i.name: reading_of(i, model.grain, graph, world.facts.get(i.table)) for i in model.inputs}
     moved_from = scope.moved_from.get(model.name)
@@ -204,6 +213,7 @@ def plan_model(model: Model, scope: Scope, graph: Graph, world: World, now: date
             most=1 if model.one_by_one else wave or model.replay.wave,
             contiguous=model.needs_contiguous_waves,
             files_of=lambda ordinal: _files_read(model, SliceSet(model.grain, (ordinal,)), readings, world),
+            limit=limit,
         ),
         open=wanted.open,
         is_new=not world.published.get(model.name),

@@ -7,8 +7,14 @@ from collections.abc import Callable, Hashable, Mapping
 from retcon.core.models import Model
 from retcon.core.slices import SliceSet
 
-WAVE_BYTES = 4 * 1024**3
+_GIB = 1024**3
+WAVE_BYTES = 4 * _GIB
 """Input that one job reads at most, unless a single slice has more."""
+
+
+def wave_bytes(cores: int | None) -> int:
+    """The same where so many cores share a job: with little for each, most of the job would be its planning."""
+    return max(WAVE_BYTES, (cores or 0) * _GIB)
 
 
 def parts_of(model: Model, slices: SliceSet) -> tuple[SliceSet, ...]:

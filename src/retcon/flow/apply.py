@@ -143,6 +143,15 @@ def _drive(run: Run, context: Context, way: _Way) -> Run:
             raise
         # Mostly it is the brake by which this step failed.
         raise pause_here(run, context) from error
+    finally:
+        _let_go(context)
+
+
+def _let_go(context: Context) -> None:
+    """Of what was kept in memory for this run."""
+    if context.kept:
+        context.warehouse.let_go()
+        context.kept = {}
 
 
 def _began(run: Run, context: Context, way: _Way) -> ApplyBegan:

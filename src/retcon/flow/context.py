@@ -18,7 +18,9 @@ from retcon.core.plans import PlannedInput, PlannedModel
 from retcon.core.reads import Read, read_of
 from retcon.core.retries import seconds_before_next
 from retcon.core.runs import Run
+from retcon.core.sharing import Shared
 from retcon.core.slices import Buckets, Grain, SliceSet
+from retcon.core.tables import Told
 from retcon.core.waves import parts_of
 from retcon.errors import Refused
 from retcon.flow.brakes import Brake
@@ -56,6 +58,8 @@ class Context(Records):
     """Another one for each turn at driving."""
     measures: dict[Hashable, tuple[TableMeasures, TableMeasures]] = field(default_factory=dict)
     """What was measured by this command: staged, and in production."""
+    kept: Mapping[str, Shared] = field(default_factory=dict)
+    """Inputs that waves share and this command holds in memory, until what they made is proven."""
 
     def record(self, run: Run, event: Event) -> Run:
         """Append an event to the run's record."""
@@ -124,6 +128,19 @@ def job_of(
     if carried is None or not model.moves_rows:
         return replace(computing(slices, full_name), carried=carried)
     return replace(in_parts(full_name, model, slices & planned.computed, computing), slices=slices, carried=carried)
+
+
+def sized(job: Job, context: Context) -> Job:
+    """The same job with what it reads, where the tables tell."""
+    total = largest = 0
+    kept = (job.carried,) if job.carried is not None and job.carried.snapshot_id is not None else ()
+    for read in (*job.all_reads, *kept):
+        held = context.contents_of(read)
+        if held.told in (Told.NOTHING, Told.UPDATES):
+            return job
+        total += held.of(read.slices).bytes
+        largest += held.largest(read.slices)
+    return replace(job, bytes=total, largest=largest)
 
 
 def in_parts(name: str, model: Model, slices: SliceSet, computing: Callable[[SliceSet, str], Job]) -> Job:

@@ -112,6 +112,7 @@ def _request(run: Run, planned: PlannedModel, keys: Keys, proven: ProvenKeys, co
         staged_only=staged_metrics(model.gates),
         unique=keys if has_few and is_new else (),
         keys=keys,
+        bytes=sum(each.bytes or 0 for each in recorded),
     )
 
 

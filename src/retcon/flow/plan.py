@@ -40,6 +40,7 @@ from retcon.core.suggestions import nearest
 from retcon.core.tables import Column, TableFacts
 from retcon.core.types import plain_type
 from retcon.core.versions import require_past_alone
+from retcon.core.waves import wave_bytes
 from retcon.errors import BadArguments, Problem, ProjectInvalid, Refused
 from retcon.flow.looks import require_gate_tables
 from retcon.flow.moves import Moves
@@ -86,12 +87,16 @@ class Ask:
 class Planner:
     """Makes plans from the project, the ledger and Iceberg's metadata."""
 
-    def __init__(self, project: Project, tables: Tables, ledger: Ledger, sql: Sql, homes: Homes) -> None:
+    def __init__(
+        self, project: Project, tables: Tables, ledger: Ledger, sql: Sql, homes: Homes, *, cores: int | None = None
+    ) -> None:
+        """`cores`: those that jobs will have, as far as settings tell."""
         self._project = project
         self._tables = tables
         self._ledger = ledger
         self._sql = sql
         self._homes = homes
+        self._wave_bytes = wave_bytes(cores)
 
     def plan(self, ask: Ask) -> Plan:
         """The plan for what was asked, or an error that says why there can't be one."""
@@ -139,7 +144,12 @@ class Planner:
         world = _without(world, {name for name in running if is_built_beside(changes[name])})
         world = with_past(world, scope, graph, self._tables, ask.now)
         models = tuple(
-            _built(plan_model(graph.models[name], scope, graph, world, ask.now, ask.wave), changes[name], id, there)
+            _built(
+                plan_model(graph.models[name], scope, graph, world, ask.now, ask.wave, limit=self._wave_bytes),
+                changes[name],
+                id,
+                there,
+            )
             for name in running
         )
         limits.require(bytes=sum(model.bytes for model in models))
@@ -233,7 +243,7 @@ class Planner:
     def _moves(self, ask: Ask, world: World) -> Moves:
         def planned(model: Model, scope: Scope) -> PlannedModel:
             seen = with_past(world, scope, self._project.graph, self._tables, ask.now)
-            return plan_model(model, scope, self._project.graph, seen, ask.now, ask.wave)
+            return plan_model(model, scope, self._project.graph, seen, ask.now, ask.wave, limit=self._wave_bytes)
 
         return Moves(
             project=self._project,

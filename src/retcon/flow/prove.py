@@ -34,9 +34,10 @@ from retcon.core.plans import PlannedModel
 from retcon.core.profiles import Profiled, ProfileEntry, entries_of, entry_document
 from retcon.core.reads import Read
 from retcon.core.runs import Run, RunTable
+from retcon.core.sharing import with_kept
 from retcon.core.slices import Buckets, Slice, SliceSet
 from retcon.core.waves import parts_of
-from retcon.flow.context import Context, job_of, keyed_rows
+from retcon.flow.context import Context, job_of, keyed_rows, sized
 from retcon.flow.expect import expected
 from retcon.flow.looks import Sees, looks_of, seen_by
 from retcon.flow.measure import Measured, kept_slices, measured
@@ -273,7 +274,8 @@ def _parity(
         return _verdict(planned.name, PARITY, "every slice was computed alone", [])
     drawn = _drawn(f"{run.id}/{planned.name}", shared)
     alone = SliceSet(planned.slices.grain, (drawn.ordinal,))
-    job = _without_moved(job_of(run, planned, alone, context.snapshots(run), context, "parity"), planned, request)
+    job = with_kept(job_of(run, planned, alone, context.snapshots(run), context, "parity"), planned, context.kept)
+    job = sized(_without_moved(job, planned, request), context)
     difference = context.warehouse.differs_alone(job, request, staged.slices[drawn])
     findings = [Finding(slice=drawn.label, text=f"computed alone, {difference}")] if difference else []
     return _verdict(planned.name, PARITY, f"{drawn.label} computed alone gives the same", findings)

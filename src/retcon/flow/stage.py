@@ -8,7 +8,6 @@ from dataclasses import replace
 from retcon.core.adoption import require_adopted
 from retcon.core.events import Resumed, SlicesKept, StagingDone, TablesOpened
 from retcon.core.evolution import SchemaChange, comments_for
-from retcon.core.jobs import Job
 from retcon.core.models import Order
 from retcon.core.plans import Beside, PlannedModel
 from retcon.core.readings import require_hours_as_planned
@@ -22,11 +21,11 @@ from retcon.core.schemas import (
 )
 from retcon.core.sharing import kept_inputs, with_kept
 from retcon.core.slices import SliceSet
-from retcon.core.tables import TableFacts, Told
+from retcon.core.tables import TableFacts
 from retcon.errors import Fault, Refused
 from retcon.flow.branches import require_own_branch
 from retcon.flow.cancel import drop_staged
-from retcon.flow.context import Context, job_of
+from retcon.flow.context import Context, job_of, sized
 from retcon.flow.cut_off import as_they_are
 from retcon.flow.judge_inputs import judge_inputs
 from retcon.flow.looks import require_libraries
@@ -51,7 +50,7 @@ def stage(run: Run, context: Context) -> Run:
     unstaged = sum(len(slices) for waves in waves_missing.values() for _, slices in waves)
     tally = Tally(run, context, already=run.plan.slices - unstaged)
     own = {planned.name for planned in run.plan.models}
-    kept = kept_inputs(run.plan.models, context.project.settings.foreign)
+    context.kept = kept_inputs(run.plan.models, context.project.settings.foreign)
     # What was pinned anew has to be judged anew.
     judged = own | set(run.pins) if any(table.rebase for table in run.tables.values()) else own
 
@@ -61,16 +60,12 @@ def stage(run: Run, context: Context) -> Run:
         missing = _without_kept(run, planned, waves_missing[planned.name], context, tally)
         at_once = 1 if planned.order is Order.SEQUENTIAL else context.max_active
         waves = (
-            replace(wave, job=with_kept(wave.job, planned, kept))
+            replace(wave, job=with_kept(wave.job, planned, context.kept))
             for wave in _jobs(run, planned, missing, context, resuming)
         )
         return Line(waves=context.meter.within(waves), at_once=at_once)
 
-    try:
-        run_waves(run, begun, tally, context)
-    finally:
-        if kept:
-            context.warehouse.let_go()
+    run_waves(run, begun, tally, context)
     return context.record(run, StagingDone())
 
 
@@ -99,19 +94,7 @@ def _jobs(
             others = {i.table: snapshots[i.table] for i in planned.inputs if i.table in snapshots}
             snapshots = {**others, planned.name: head}
         job = job_of(run, planned, slices, snapshots, context, f"w{number}")
-        yield Wave(planned=planned, number=number, slices=slices, job=_sized(job, context), look_first=look_first)
-
-
-def _sized(job: Job, context: Context) -> Job:
-    total = largest = 0
-    kept = (job.carried,) if job.carried is not None and job.carried.snapshot_id is not None else ()
-    for read in (*job.all_reads, *kept):
-        held = context.contents_of(read)
-        if held.told in (Told.NOTHING, Told.UPDATES):
-            return job
-        total += held.of(read.slices).bytes
-        largest += held.largest(read.slices)
-    return replace(job, bytes=total, largest=largest)
+        yield Wave(planned=planned, number=number, slices=slices, job=sized(job, context), look_first=look_first)
 
 
 def _missing(run: Run, context: Context) -> dict[str, list[tuple[int, SliceSet]]]:

@@ -18,7 +18,9 @@ from retcon.lakehouse.java_classes import java_class
 from retcon.lakehouse.sessions import first_line
 
 MARK = "retcon"
-"""Every scoped read carries this option with its job's name; after analysis a read without it is refused."""
+"""Every scoped read carries this option, with its job's name or a mark of what several share; after analysis a read
+without it is refused.
+"""
 
 # Wrong values must fail, not become NULL, and a file whose header isn't as declared must not be read by position.
 _STRICT = {"mode": "FAILFAST"}
@@ -95,7 +97,7 @@ def _tag(spark: SparkSession) -> Any:
 
 
 def has_mark(leaf: Any, mark: str, spark: SparkSession) -> bool:
-    """Is this leaf of an analysed plan a scoped read of this job?"""
+    """Is this leaf of an analysed plan a scoped read with this mark?"""
     kind = leaf.getClass().getSimpleName()
     if kind == "DataSourceV2Relation":
         return bool(leaf.options().get(MARK) == mark)

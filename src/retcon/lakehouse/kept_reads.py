@@ -45,6 +45,10 @@ class KeptReads:
         """
         return self._opened.get((spark, read.table, read.snapshot_id), open_table)
 
+    def forget(self) -> None:
+        """Which tables were opened."""
+        self._opened.forget()
+
     def let_go(self) -> None:
         """Free what is kept."""
         with self._lock:

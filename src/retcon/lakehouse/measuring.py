@@ -39,7 +39,7 @@ from retcon.lakehouse.predicates import slice_at, slice_key, slice_predicate
 from retcon.lakehouse.python_models import unsaid, worker_error
 from retcon.lakehouse.scoped_reads import ScopedReads, fitted, type_of
 from retcon.lakehouse.sessions import bits_for, first_line, root_cause, without_values
-from retcon.lakehouse.staging import computed_by, slices_of
+from retcon.lakehouse.staging import computed_by, has_small_slices, slices_of
 from retcon.lakehouse.two_sides import fitted_to
 
 _SIDE, _SLICE, _HASH, _WHOLE = "__retcon_side", "__retcon_slice", "__retcon_hash", "__retcon_whole"
@@ -60,21 +60,22 @@ class Measuring:
 
     def __init__(
         self,
-        reads: ScopedReads,
-        for_little: Callable[[bool], ScopedReads],
+        sized: Callable[[int | None], ScopedReads],
+        summing: Callable[[], ScopedReads],
         by_partition: Callable[[int | None], ScopedReads],
     ) -> None:
-        """`for_little`: for jobs that give little, or (True) nothing but sums by slice; `by_partition`: for those that
-        read whole partitions, and may group them in maps of so many bits.
+        """`sized`: for what reads so many bytes; `summing`: for jobs that give nothing but sums by slice;
+        `by_partition`: for those that read whole partitions, and may group them in maps of so many bits.
         """
-        self._reads = reads
-        self._for_little = for_little
+        self._sized = sized
+        self._reads = sized(None)
+        self._summing = summing
         self._by_partition = by_partition
 
     def measure(self, request: MeasureRequest) -> tuple[TableMeasures, TableMeasures]:
         """The measures of the staged slices, and of the same slices in production."""
         are_sums = not request.unique and all(metric.is_additive for metric in _asked(request))
-        reads = self._for_little(are_sums)
+        reads = self._summing() if are_sums else self._sized(request.bytes)
         staged_rows = reads.frame(_table_read(request, request.staged, request.slices), options=_SMALL_FILES)
         fields = _hashed_fields(staged_rows, request.model.volatile)
         shape = shape_of(fields)
@@ -178,7 +179,7 @@ class Measuring:
         is_in_key = by is not None and by.lower() in {column.lower() for column in gate.columns}
         largest = max((measure.rows for measure in staged.slices.values()), default=0)
         is_by_partition = is_in_key and staged.rows >= _MANY_ROWS and largest <= _LARGE_SLICE
-        reads = self._by_partition(bits_for(largest)) if is_by_partition else self._reads
+        reads = self._by_partition(bits_for(largest)) if is_by_partition else self._sized(request.bytes)
         frame = reads.frame(_table_read(request, request.staged, request.slices if is_in_key else None))
         rows = F.count(F.lit(1)).alias(_ROWS)
         if is_in_key:
@@ -201,10 +202,11 @@ class Measuring:
     def others_changed(self, request: MeasureRequest, keyed: KeyedRows) -> tuple[Slice, ...]:
         """Slices in which the rows of other keys aren't, as a multiset, what they were when the run began."""
         column = keyed.keys.column
-        reads = (_table_read(request, request.staged, request.slices), _old_read(request, request.slices))
-        staged, base = (self._reads.frame(read) for read in reads)
-        others = [self._reads.of_keys(frame, column, keyed, others=True) for frame in (staged, fitted(base, staged))]
-        return _unlike(others[0], others[1], reads[0])
+        sides = (_table_read(request, request.staged, request.slices), _old_read(request, request.slices))
+        reads = self._sized(request.bytes)
+        staged, base = (reads.frame(read) for read in sides)
+        others = [reads.of_keys(frame, column, keyed, others=True) for frame in (staged, fitted(base, staged))]
+        return _unlike(others[0], others[1], sides[0])
 
     def unlike(self, copy: Read, original: Read) -> tuple[Slice, ...]:
         """Slices in which a copy doesn't have, as a multiset, the rows that it is a copy of."""
@@ -213,7 +215,7 @@ class Measuring:
 
     def differs_alone(self, job: Job, request: MeasureRequest, staged: SliceMeasure) -> str:
         """How a slice computed by itself differs from what the wave staged for it, so measured; empty if it doesn't."""
-        reads = self._by_partition(None) if staged.rows <= _LARGE_SLICE else self._for_little(False)
+        reads = self._by_partition(None) if has_small_slices(job) else self._sized(job.bytes)
         there = reads.frame(_table_read(request, request.staged, job.slices))
         # A row outside of the slice is a difference like any other, where nothing is cut off.
         rows = reads.compute(job) if job.is_plain and not job.filters_output else slices_of(reads, job)
@@ -234,9 +236,10 @@ class Measuring:
         """By slice that is asked for, how many rows of what a job gives aren't what was staged; those without any left
         out.
         """
-        staged = self._reads.frame(_table_read(request, request.staged, request.slices))
+        reads = self._sized(request.bytes)
+        staged = reads.frame(_table_read(request, request.staged, request.slices))
         # The full refresh of a table gives all of its slices: what is outside the job's is no error here.
-        rows = self._reads.compute(job) if job.is_plain else slices_of(self._reads, job)
+        rows = reads.compute(job) if job.is_plain else slices_of(reads, job)
         by = request.model.slicing.by
         asked = rows.filter(slice_predicate(by, type_of(rows, by) or "date", request.slices))
         return _differing(fitted(asked, staged), staged, request)

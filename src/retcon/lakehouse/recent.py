@@ -32,3 +32,8 @@ class Recent(Generic[K, T]):
         found = find()
         with self._lock:
             return self._found.setdefault(key, (now, found))[1]
+
+    def forget(self) -> None:
+        """All of it."""
+        with self._lock:
+            self._found.clear()

@@ -59,6 +59,10 @@ class ScopedReads:
     def spark(self) -> SparkSession:
         return self._spark
 
+    def forget(self) -> None:
+        """Open tables anew from now on: what a job failed for may be that one isn't what it was any more."""
+        self._kept.forget()
+
     def frame(self, read: Read, mark: str = "1", options: Mapping[str, str] = _NO_OPTIONS) -> DataFrame:
         """The rows of one scoped read, with options of Iceberg's reader."""
         if read.is_kept:
@@ -136,7 +140,9 @@ class ScopedReads:
         declared = next(i for i in job.model.inputs if i.name == name)
         if declared.is_own and read.snapshot_id is None:
             return self._nothing_yet(job.model)
-        frame = self.frame(read, job.name) if job.model.is_python else self._for_query(read, job.name)
+        # Its own table, or one as it was at a slice's end, is another one for each wave.
+        is_shared = not (job.model.is_python or declared.is_own or declared.at_slice_end)
+        frame = self._for_query(read, job.name) if is_shared else self.frame(read, job.name)
         if job.keyed is None or declared.key is None:
             return frame
         return self.of_keys(frame, declared.key, job.keyed, mark=job.name)

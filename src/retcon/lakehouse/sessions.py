@@ -57,6 +57,8 @@ _BY_PARTITION = {
 _AS_PLANNED = {"spark.sql.adaptive.enabled": "false"}
 """What is planned again after each stage costs more than such jobs do."""
 _TASKS, _FEW_TASKS = "spark.sql.shuffle.partitions", 2
+_A_TASK = 32 * 1024**2
+"""Bytes of files that one task of a shuffle gets. Unpacked they are several times as many, and have to be sorted."""
 _FEWEST_BITS, _MOST_BITS = 16, 20
 
 
@@ -130,12 +132,26 @@ def _beside(running: SparkSession, conf: Mapping[str, str], catalog: str) -> Spa
     return session
 
 
-def grouped_session(running: SparkSession, catalog: str) -> SparkSession:
-    """A session beside this one whose tasks read whole partitions: what is grouped or written by them needs no shuffle.
-
-    Not for large partitions, each of which is one task then, nor for many small ones where nothing is gained by it.
+def tasks_for(bytes: int | None, configured: int) -> int:
+    """Among how many tasks a shuffle of so much is shared out: as many as are configured, or, where these would get too
+    much, as much more often by a power of two, so that waves of about one size are planned alike.
     """
-    return _like(running, _BY_PARTITION, catalog)
+    most = -(-(bytes or 0) // _A_TASK)
+    return configured if most <= configured else configured << (-(-most // configured) - 1).bit_length()
+
+
+def configured_tasks(running: SparkSession) -> int:
+    """Among how many tasks Spark shares a shuffle out."""
+    return int(running.conf.get(_TASKS) or _FEW_TASKS)
+
+
+def sized_session(running: SparkSession, catalog: str, tasks: int, *, by_partition: bool = False) -> SparkSession:
+    """One whose shuffles are shared out among so many tasks: Spark puts small partitions of a shuffle together as it
+    goes, but never makes more of them. `by_partition`: tasks read whole partitions of a table, and what is grouped or
+    written by these needs no shuffle. Not for large ones, each of which is one task then, nor for many small ones where
+    nothing is gained by it.
+    """
+    return _like(running, {_TASKS: str(tasks)} | (_BY_PARTITION if by_partition else {}), catalog)
 
 
 def bits_for(groups: int) -> int:
@@ -157,12 +173,12 @@ def partition_session(running: SparkSession, catalog: str, bits: int | None) -> 
     return _like(running, _BY_PARTITION | _AS_PLANNED | fast_map, catalog)
 
 
-def measuring_session(running: SparkSession, catalog: str, *, by_slice: bool = False) -> SparkSession:
-    """One for jobs that read much and give little. `by_slice`: nothing but a row for each slice, put together by two
-    tasks from the sums of those that read: most of Spark's 200 would have nothing to do.
+def summing_session(running: SparkSession, catalog: str) -> SparkSession:
+    """One for jobs that read much and give nothing but sums, a row for each slice. Two tasks put them together from the
+    sums of those that read: most of Spark's 200 would have nothing to do.
     """
-    tasks = {_TASKS: str(min(int(running.conf.get(_TASKS) or _FEW_TASKS), _FEW_TASKS))} if by_slice else {}
-    return _like(running, _AS_PLANNED | tasks, catalog)
+    tasks = min(configured_tasks(running), _FEW_TASKS)
+    return _like(running, _AS_PLANNED | {_TASKS: str(tasks)}, catalog)
 
 
 def _like(running: SparkSession, changes: Mapping[str, str], catalog: str) -> SparkSession:

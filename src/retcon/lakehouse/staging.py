@@ -73,16 +73,17 @@ class Staging:
         self,
         spark: SparkSession,
         catalog: str,
-        reads: ScopedReads,
+        sized: Callable[[int | None], ScopedReads],
         by_partition: Callable[[], ScopedReads],
-        adapting: Callable[[], SparkSession],
+        adapting: Callable[[int | None], SparkSession],
     ) -> None:
-        """`by_partition`: for waves whose tasks read whole partitions, and run as planned; `adapting`: a session for
-        those of them that Spark should plan again as it goes.
+        """`sized`: for what reads so many bytes; `by_partition`: for waves whose tasks read whole partitions, and run
+        as planned; `adapting`: a session for those of them that Spark should plan again as it goes, by their bytes.
         """
         self._spark = spark
         self._catalog = catalog
-        self._reads = reads
+        self._sized = sized
+        self._reads = sized(None)
         self._by_partition = by_partition
         self._adapting = adapting
         self._tables: Recent[tuple[str, str], Any] = Recent()
@@ -160,12 +161,12 @@ class Staging:
 
     def stage(self, job: Job, target: WaveTarget) -> Mapping[str, int]:
         """Compute a wave and replace its slices on the branch; the files that were read, by table."""
-        is_small = job.largest is not None and job.largest <= _SMALL_SLICE
         with _telling_errors(job, self._reads):
-            if is_small:
+            if has_small_slices(job):
                 plan, planned = self._placed(job, target)
             else:
-                plan, planned = partial(self._planned, slices_of(self._reads, job), job, target, _anywhere(job)), None
+                rows = slices_of(self._sized(job.bytes), job)
+                plan, planned = partial(self._planned, rows, job, target, _anywhere(job)), None
             with self._described(job.name):
                 _carry_out(plan, planned)
         return self._scanned(job.name)
@@ -176,7 +177,7 @@ class Staging:
         """
         reads = self._by_partition()
         frame = _untied(reads.compute(job)) if job.is_plain else slices_of(reads, job)
-        # While a run stages, nobody should cut its table anew; if somebody does, the write fails, and is tried again.
+        # While a run stages, nobody should cut its table anew. If somebody does, the write fails, or the publish will.
         table = self._tables.get((target.run, target.table), partial(self.iceberg, target.table))
         options = _AS_THEY_COME if takes_as_it_comes(table, job, frame) else _IN_PLACE
         plan = partial(self._planned, frame, job, target, options)
@@ -189,7 +190,7 @@ class Staging:
         rows = frame if is_inside or not job.is_plain else confined(frame, job)
         if rows is frame and is_final:
             return plan, planned
-        rows = rows if is_final else _in_session(rows, self._adapting())
+        rows = rows if is_final else _in_session(rows, self._adapting(job.bytes))
         return partial(self._planned, rows, job, target, _anywhere(job) if partitions is None else options), None
 
     def _planned(self, rows: DataFrame, job: Job, target: WaveTarget, options: Mapping[str, str]) -> PlannedWrite:
@@ -278,8 +279,10 @@ def _telling_errors(job: Job, reads: ScopedReads) -> Iterator[None]:
     try:
         yield
     except PySparkException as error:
+        reads.forget()
         raise _staging_error(error, job, worker_error(reads.code, str(error))) from error
     except Py4JJavaError as error:
+        reads.forget()
         raise _java_error(error, job) from error
 
 
@@ -296,6 +299,11 @@ def _carry_out(plan: Callable[[], PlannedWrite], planned: PlannedWrite | None = 
         if not has_lost or tries == 1:
             raise
         _carry_out(plan, tries=tries - 1)
+
+
+def has_small_slices(job: Job) -> bool:
+    """May one task read a whole slice?"""
+    return job.largest is not None and job.largest <= _SMALL_SLICE
 
 
 def _anywhere(job: Job) -> Mapping[str, str]:
@@ -420,13 +428,6 @@ def _staging_error(error: PySparkException, job: Job, on_worker: str) -> Excepti
         )
     if on_worker:
         return worker_refusal(on_worker, job)
-    if "Cannot find snapshot" in text:
-        # Of a table that an earlier wave opened; a wave that opens it is told by its reads.
-        return Refused(
-            f"{where}: a snapshot that it reads is gone: {first_line(error)}",
-            state="waves already staged are kept; production is untouched",
-            next="it was expired while the run was under way: `retcon plan --refresh` plans on what is there now",
-        )
     if type(error).__name__ == "AnalysisException":
         return Refused(f"{where}: {first_line(error)}", state="this wave was not staged; production is untouched")
     return Fault(

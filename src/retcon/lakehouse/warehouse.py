@@ -22,7 +22,14 @@ from retcon.lakehouse.publishing import Publishing
 from retcon.lakehouse.python_models import ProjectCode
 from retcon.lakehouse.row_diffs import RowDiffs
 from retcon.lakehouse.scoped_reads import ScopedReads
-from retcon.lakehouse.sessions import grouped_session, measuring_session, partition_session, root_cause
+from retcon.lakehouse.sessions import (
+    configured_tasks,
+    partition_session,
+    root_cause,
+    sized_session,
+    summing_session,
+    tasks_for,
+)
 from retcon.lakehouse.staging import Staging
 from retcon.lakehouse.suites import Expectations
 from retcon.lakehouse.task_metrics import tasks_of
@@ -50,11 +57,18 @@ class SparkWarehouse:
             return reads if session is spark else ScopedReads(session, catalog, code, foreign, kept)
 
         by_partition = cache(lambda bits: beside(partition_session(spark, catalog, bits)))
-        adapting = cache(lambda: grouped_session(spark, catalog))
-        staging = Staging(spark, catalog, reads, partial(by_partition, None), adapting)
-        measuring = Measuring(
-            reads, cache(lambda by_slice: beside(measuring_session(spark, catalog, by_slice=by_slice))), by_partition
-        )
+        configured = configured_tasks(spark)
+        of_tasks = cache(lambda tasks: beside(sized_session(spark, catalog, tasks)))
+        by_partition_of_tasks = cache(lambda tasks: sized_session(spark, catalog, tasks, by_partition=True))
+
+        def sized(bytes: int | None) -> ScopedReads:
+            return of_tasks(tasks_for(bytes, configured))
+
+        def adapting(bytes: int | None) -> SparkSession:
+            return by_partition_of_tasks(tasks_for(bytes, configured))
+
+        staging = Staging(spark, catalog, sized, partial(by_partition, None), adapting)
+        measuring = Measuring(sized, cache(lambda: beside(summing_session(spark, catalog))), by_partition)
         gates, expectations = GateReads(reads), Expectations(reads)
         publishing = Publishing(spark, staging, by_catalog=settings.is_rest)
         self.output = _told(staging.output)
