@@ -600,7 +600,7 @@ class Workspace:
         self,
         watch: Watch,
         *,
-        max_active: int = 2,
+        max_active: int | None = None,
         project: Project | None = None,
         on_start: Callable[[], None] | None = None,
     ) -> Context:
@@ -608,6 +608,7 @@ class Workspace:
         rollback needs no model's SQL: it works on the outline.
         """
         from retcon import __version__
+        from retcon.core.waves import MAX_ACTIVE
         from retcon.flow.context import Context
         from retcon.flow.meters import Setup
         from retcon.lakehouse.jars import versions
@@ -624,7 +625,7 @@ class Workspace:
             watch=watch,
             driver=this_process(self.who),
             is_gone=is_gone,
-            max_active=max_active,
+            max_active=max_active or MAX_ACTIVE,
             versions={"retcon": __version__, **versions()},
             setup=self.setup() if on_start is None else Setup(),
         )

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from retcon.core.events import Cancelled, Paused, PublishBegan
-from retcon.core.jobs import Job, WaveTarget
+from retcon.core.jobs import Job, Scanned, WaveTarget
 from retcon.core.leases import Driver, StopRequest
 from retcon.core.plans import Plan
 from retcon.core.runs import Run, RunState
@@ -52,7 +52,7 @@ class Slow(Writing):
             assert self.let_go.wait(60)
         super().open_branch(table, branch, snapshot_id)
 
-    def stage(self, job: Job, target: WaveTarget) -> Mapping[str, int]:
+    def stage(self, job: Job, target: WaveTarget) -> Mapping[str, Scanned]:
         if job.slices.text == self._at:
             self.reached.set()
             assert self.let_go.wait(60)

@@ -12,7 +12,7 @@ from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import LongType
 
 from retcon.core.certificates import Apart, Compared
-from retcon.core.jobs import Job, MeasureRequest, PublishRequest, WaveTarget
+from retcon.core.jobs import Job, MeasureRequest, PublishRequest, Scanned, WaveTarget
 from retcon.core.measures import SliceMeasure, TableMeasures
 from retcon.core.plans import Plan
 from retcon.core.pointers import PointerSwap
@@ -50,7 +50,7 @@ class Spark:
         assert snapshot_id is not None
         self._workshop.lake.table(table).manage_snapshots().create_branch(snapshot_id, branch).commit()
 
-    def stage(self, job: Job, target: WaveTarget) -> Mapping[str, int]:
+    def stage(self, job: Job, target: WaveTarget) -> Mapping[str, Scanned]:
         self._die("stage", "before")
         marks = {"retcon__run": target.run, "retcon__wave": str(target.wave), "retcon__slices": job.slices.text}
         self._workshop.lake.append(target.table, *(s.label for s in job.slices), branch=target.branch, **marks)

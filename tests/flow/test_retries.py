@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from retcon.core.jobs import Job, WaveTarget
+from retcon.core.jobs import Job, Scanned, WaveTarget
 from retcon.core.plans import Plan
 from retcon.core.runs import Run, RunState
 from retcon.errors import Fault, GatesFailed, Interrupted, Refused
@@ -35,7 +35,7 @@ class Failing(Writing):
         self._after = after
         self.tried: list[str] = []
 
-    def stage(self, job: Job, target: WaveTarget) -> Mapping[str, int]:
+    def stage(self, job: Job, target: WaveTarget) -> Mapping[str, Scanned]:
         (slice,) = job.slices
         self.tried.append(slice.label)
         left = self._errors.get(slice.label)

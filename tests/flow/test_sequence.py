@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pyiceberg.transforms import IdentityTransform
 
-from retcon.core.jobs import Job, WaveTarget
+from retcon.core.jobs import Job, Scanned, WaveTarget
 from retcon.core.plans import Plan
 from retcon.core.runs import Run, RunState, WaveState
 from retcon.core.tables import Column
@@ -42,7 +42,7 @@ class Writing:
         assert snapshot_id is not None
         self._workshop.lake.table(table).manage_snapshots().create_branch(snapshot_id, branch).commit()
 
-    def stage(self, job: Job, target: WaveTarget) -> Mapping[str, int]:
+    def stage(self, job: Job, target: WaveTarget) -> Mapping[str, Scanned]:
         assert self._busy.acquire(blocking=False), "two waves at once"
         try:
             (slice,) = job.slices

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retcon.core.jobs import Job, WaveTarget
+from retcon.core.jobs import Job, Scanned, WaveTarget
 from retcon.core.runs import RunState, WaveState
 from retcon.errors import Fault
 from retcon.flow.waves import Line
@@ -33,7 +33,7 @@ class Meeting(Writing):
         self._writes = Lock()
         self.order: list[str] = []
 
-    def stage(self, job: Job, target: WaveTarget) -> Mapping[str, int]:
+    def stage(self, job: Job, target: WaveTarget) -> Mapping[str, Scanned]:
         name = job.model.name
         if name in self._meet:
             self._barrier.wait(timeout=20)

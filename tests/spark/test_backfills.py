@@ -203,6 +203,8 @@ def test_the_ledger_keeps_rows_bytes_files_checksums_and_consumption_per_slice(s
         assert wave.scans, "what Spark scanned is recorded"
         for scan in wave.scans:
             assert 0 < scan.scanned_files == scan.scope_files <= scan.table_files
+            assert scan.scanned_bytes == scan.scope_bytes
+            assert scan.scope_bytes
 
 
 def test_consumption_says_what_was_read_not_what_came_later(shop: Shop) -> None:

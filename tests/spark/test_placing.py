@@ -175,3 +175,32 @@ def _executions(shop: Shop) -> list[tuple[str, list[str]]]:
         nodes = store.planGraph(each.executionId()).allNodes()
         found.append((each.description(), [nodes.apply(at).name() for at in range(nodes.size())]))
     return found
+
+
+def test_a_large_slice_becomes_files_of_the_size_that_the_table_wants(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = shop.root / "retcon.yaml"
+    settings.write_text(settings.read_text().replace("adaptive.enabled: false", "adaptive.enabled: true"))
+    shop.open_doors()
+    shop.sql("DELETE FROM raw.orders")
+    shop.sql(
+        "INSERT INTO raw.orders SELECT id, DATE '2026-01-01' + CAST(id % 2 AS INT), 'USD', sha2(string(id), 512), 1 "
+        "FROM range(60000)"
+    )
+    shop.write(
+        "mart.large",
+        "/* retcon\nslices: {by: order_date, every: day}\ninputs: {raw.orders: {time: order_date}}\n*/\n"
+        "SELECT order_date, order_id, customer FROM raw.orders",
+    )
+    shop.backfill("mart.large", end="2026-01-02")
+    target = 2**18
+    shop.sql(f"ALTER TABLE mart.large SET TBLPROPERTIES ('write.target-file-size-bytes' = {target})")
+    monkeypatch.setattr("retcon.lakehouse.staging._SMALL_SLICE", 0)
+    shop.backfill("mart.large", end="2026-01-02")
+    found = shop.sql("SELECT partition.order_date, file_size_in_bytes FROM mart.large.files")
+    for day in {day for day, _ in found}:
+        sizes = sorted(size for each, size in found if each == day)
+        assert len(sizes) > 3
+        assert sizes[-1] < 2 * target, "none much larger"
+        assert sizes[len(sizes) // 2] > target / 2, "and not a lot of small ones"

@@ -22,6 +22,7 @@ from retcon.cli.views.runs import applied_view, failed_view
 from retcon.core.budgets import Budget, parse_budget
 from retcon.core.plans import Plan
 from retcon.core.runs import Run, RunState
+from retcon.core.waves import MAX_ACTIVE
 from retcon.errors import BadArguments, GatesFailed, ProductionFailed, Refused
 from retcon.flow.apply import Override, Until, open_run
 from retcon.flow.apply import apply as drive
@@ -48,7 +49,7 @@ def apply(
     ] = None,
     max_active: Annotated[
         int, typer.Option("--max-active", min=1, metavar="N", help="Waves that run at the same time.")
-    ] = 2,
+    ] = MAX_ACTIVE,
     override: Annotated[
         list[str] | None,
         typer.Option("--override", metavar="GATE", help="Answer for a failed gate, `model:gate`; may be repeated."),

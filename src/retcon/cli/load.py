@@ -19,6 +19,7 @@ from retcon.cli.views.schedules import not_due_view
 from retcon.core.loads import refusal_of, total, troubles_of
 from retcon.core.runs import Run
 from retcon.core.schedules import Kind, Standing
+from retcon.core.waves import MAX_ACTIVE
 from retcon.errors import BadArguments, Refused
 from retcon.flow.apply import apply
 from retcon.flow.cancel import cancel_if_left
@@ -41,7 +42,7 @@ def load(
     ] = None,
     max_active: Annotated[
         int, typer.Option("--max-active", min=1, metavar="N", help="Waves that run at the same time.")
-    ] = 2,
+    ] = MAX_ACTIVE,
     due: Annotated[
         bool, typer.Option("--due", help="Only models whose schedule came due since they were looked at last.")
     ] = False,

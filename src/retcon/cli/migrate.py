@@ -13,6 +13,7 @@ from retcon.cli.arguments import Environment, Json, ProjectFolder
 from retcon.cli.terminals import terminal_of
 from retcon.cli.views.migrations import migration_result, migration_view
 from retcon.core.migrations import Comparison
+from retcon.core.waves import MAX_ACTIVE
 from retcon.errors import GatesFailed
 from retcon.flow.migrate import run_both
 from retcon.flow.plan import Ask
@@ -27,7 +28,7 @@ def migrate(
     days: Annotated[int, typer.Option("--days", min=1, metavar="N", help="Compare the last N days; needed.")],
     max_active: Annotated[
         int, typer.Option("--max-active", min=1, metavar="N", help="Waves that run at the same time.")
-    ] = 2,
+    ] = MAX_ACTIVE,
     env: Environment = None,
     project: ProjectFolder = None,
     as_json: Json = False,

@@ -84,6 +84,14 @@ class StagedWave:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Scanned:
+    """What Spark read of a table, by its own metrics."""
+
+    files: int
+    bytes: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class Tried:
     """What it took to compute a job's rows, without writing them."""
 

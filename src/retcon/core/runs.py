@@ -155,6 +155,9 @@ class ScanEvidence:
     scanned_files: int
     scope_files: int
     table_files: int
+    scanned_bytes: int | None = None
+    """Of the files that were scanned; None in runs of before this was asked for."""
+    scope_bytes: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

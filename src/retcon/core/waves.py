@@ -7,6 +7,8 @@ from collections.abc import Callable, Hashable, Mapping
 from retcon.core.models import Model
 from retcon.core.slices import SliceSet
 
+MAX_ACTIVE = 2
+"""Waves that run at the same time, unless somebody says otherwise."""
 _GIB = 1024**3
 WAVE_BYTES = 4 * _GIB
 """Input that one job reads at most, unless a single slice has more."""

@@ -21,7 +21,7 @@ from retcon.core.runs import Run
 from retcon.core.sharing import Shared
 from retcon.core.slices import Buckets, Grain, SliceSet
 from retcon.core.tables import Told
-from retcon.core.waves import parts_of
+from retcon.core.waves import MAX_ACTIVE, parts_of
 from retcon.errors import Refused
 from retcon.flow.brakes import Brake
 from retcon.flow.meters import Meter, Setup
@@ -49,7 +49,7 @@ class Context(Records):
     """Another one for each turn at driving."""
     backoff: Callable[[int], float] = lambda tries: seconds_before_next(tries, random())
     """Seconds to wait after so many tries of a wave."""
-    max_active: int = 2
+    max_active: int = MAX_ACTIVE
     versions: Mapping[str, str] = field(default_factory=dict)
     """Of what computes: recorded with the run."""
     setup: Setup = field(default_factory=Setup)

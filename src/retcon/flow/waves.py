@@ -8,7 +8,7 @@ from dataclasses import replace
 from time import monotonic
 
 from retcon.core.events import WaveFailed, WaveStaged
-from retcon.core.jobs import Job, StagedWave
+from retcon.core.jobs import Job, Scanned, StagedWave
 from retcon.core.plans import PlannedModel
 from retcon.core.retries import TRIES, is_worth_another_try
 from retcon.core.runs import Run, ScanEvidence
@@ -40,7 +40,7 @@ class Wave:
 class Outcome:
     staged: StagedWave
     seconds: float
-    scanned: Mapping[str, int] | None
+    scanned: Mapping[str, Scanned] | None
     """None: found on the branch, not computed now."""
     tasks: Tasks | None = None
 
@@ -242,7 +242,7 @@ def _let_finish(run: Run, context: Context, running: dict[Future[Outcome], Wave]
             _settle(run, context, wave, future, tally)
 
 
-def _evidence(context: Context, wave: Wave, scanned: Mapping[str, int] | None) -> tuple[ScanEvidence, ...]:
+def _evidence(context: Context, wave: Wave, scanned: Mapping[str, Scanned] | None) -> tuple[ScanEvidence, ...]:
     """What Spark read, against what was in scope."""
     if scanned is None:
         return ()
@@ -252,10 +252,13 @@ def _evidence(context: Context, wave: Wave, scanned: Mapping[str, int] | None) -
         if held.told is not Told.ROWS or read.table not in scanned or read.is_kept:
             continue  # Spark's metrics don't say which of them a scan of files was of, or came too late
         before = evidence.get(read.table)
+        scope, seen = held.of(read.slices), scanned[read.table]
         evidence[read.table] = ScanEvidence(
             input=read.table,
-            scanned_files=scanned[read.table],
-            scope_files=held.of(read.slices).files + (before.scope_files if before else 0),
+            scanned_files=seen.files,
+            scope_files=scope.files + (before.scope_files if before else 0),
             table_files=held.of(None).files + (before.table_files if before else 0),
+            scanned_bytes=seen.bytes,
+            scope_bytes=scope.bytes + ((before.scope_bytes or 0) if before else 0),
         )
     return tuple(evidence.values())

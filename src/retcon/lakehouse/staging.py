@@ -25,7 +25,7 @@ from retcon.core.evolution import (
     SchemaChange,
     WidenColumn,
 )
-from retcon.core.jobs import Job, WaveTarget
+from retcon.core.jobs import Job, Scanned, WaveTarget
 from retcon.core.queries import quoted, quoted_name, text_literal
 from retcon.core.reads import Read
 from retcon.core.slices import Buckets, Grain, SliceSet
@@ -45,7 +45,9 @@ _WRONG_DATA = re.compile(r"SQLSTATE: (2[1-3]|42|P0)")
 """Bad casts, divisions by zero, and what the SQL raises itself: the same rows fail the same way again."""
 _OUTSIDE = "retcon-row-outside-its-wave:"
 _KEY = "retcon-key-not-one-row:"
-_RESULT_FILES = re.compile(r"SQLPlanMetric\(number of result data files,(\d+),")
+_METRIC = "SQLPlanMetric\\({},(\\d+),"
+_RESULT_FILES = re.compile(_METRIC.format("number of result data files"))
+_RESULT_BYTES = re.compile(_METRIC.format(r"total data file size \(bytes\)"))
 _NEW, _COMPUTED = "__retcon_new", "__retcon_computed"
 _SMALL_WAVE = 256 * 1024**2
 _NOT_STAGED = "this wave was not staged; waves already staged are kept; production is untouched"
@@ -159,8 +161,8 @@ class Staging:
                 next="use a catalog that keeps them",
             )
 
-    def stage(self, job: Job, target: WaveTarget) -> Mapping[str, int]:
-        """Compute a wave and replace its slices on the branch; the files that were read, by table."""
+    def stage(self, job: Job, target: WaveTarget) -> Mapping[str, Scanned]:
+        """Compute a wave and replace its slices on the branch; what was read, by table."""
         with _telling_errors(job, self._reads):
             if has_small_slices(job):
                 plan, planned = self._placed(job, target)
@@ -249,7 +251,7 @@ class Staging:
             context.setLocalProperty("spark.job.description", None)  # type: ignore[arg-type] # None clears it
             context.setLocalProperty("spark.scheduler.pool", None)  # type: ignore[arg-type]
 
-    def _scanned(self, name: str) -> dict[str, int]:
+    def _scanned(self, name: str) -> dict[str, Scanned]:
         """Data files that Spark's own metrics say were read by the job of this name; none where it is late."""
         session = self._spark._jsparkSession
         try:
@@ -258,7 +260,7 @@ class Staging:
             return {}  # other waves keep it busy: no reason to fail one that is on its branch
         store = session.sharedState().statusStore()
         executions = store.executionsList()
-        files: dict[str, int] = {}
+        found: dict[str, Scanned] = {}
         for at in range(executions.size() - 1, -1, -1):
             execution = executions.apply(at)
             if execution.description() != name:
@@ -268,9 +270,13 @@ class Staging:
             for node in (nodes.apply(i) for i in range(nodes.size())):
                 if node.name().startswith("BatchScan "):
                     table = node.name().removeprefix("BatchScan ").removeprefix(f"{self._catalog}.").split(" ")[0]
-                    files[table] = files.get(table, 0) + _result_files(node, values)
+                    before = found.get(table, Scanned(files=0, bytes=0))
+                    found[table] = Scanned(
+                        files=before.files + _metric(_RESULT_FILES, node, values),
+                        bytes=before.bytes + _metric(_RESULT_BYTES, node, values),
+                    )
             break
-        return files
+        return found
 
 
 @contextmanager
@@ -388,8 +394,8 @@ def confined(frame: DataFrame, job: Job) -> DataFrame:
     return frame.withColumn(name, F.expr(f"CASE WHEN {is_inside} THEN {quoted(name)} ELSE {error} END"))
 
 
-def _result_files(node: Any, values: Any) -> int:
-    found = _RESULT_FILES.search(node.metrics().mkString(" "))
+def _metric(metric: re.Pattern[str], node: Any, values: Any) -> int:
+    found = metric.search(node.metrics().mkString(" "))
     value = values.get(int(found[1])) if found is not None else None
     return int(re.sub(r"\D", "", value.get())) if value is not None and value.isDefined() else 0
 

@@ -229,6 +229,8 @@ def _pruning(waves: Sequence[RecordedWave]) -> RenderableType | None:
                 scanned_files=scan.scanned_files + (before.scanned_files if before else 0),
                 scope_files=scan.scope_files + (before.scope_files if before else 0),
                 table_files=max(scan.table_files, before.table_files if before else 0),
+                scanned_bytes=_added(scan.scanned_bytes, before.scanned_bytes if before else 0),
+                scope_bytes=_added(scan.scope_bytes, before.scope_bytes if before else 0),
             )
     if not sums:
         return None
@@ -239,11 +241,18 @@ def _pruning(waves: Sequence[RecordedWave]) -> RenderableType | None:
             Text(count(scan.scanned_files), style=GOOD if scan.scanned_files <= scan.scope_files else WARN),
             count(scan.scope_files),
             count(scan.table_files),
+            NONE if scan.scanned_bytes is None else size(scan.scanned_bytes),
+            NONE if scan.scope_bytes is None else size(scan.scope_bytes),
         )
         for (model, table_name), scan in sums.items()
     ]
-    heads = (name("model"), name("table"), number("scanned"), number("in scope"), number("in the table"))
+    files = (number("scanned"), number("in scope"), number("in the table"))
+    heads = (name("model"), name("table"), *files, number("bytes scanned"), number("bytes in scope"))
     return section("Files read", table(heads, rows))
+
+
+def _added(one: int | None, other: int | None) -> int | None:
+    return None if one is None or other is None else one + other
 
 
 def totals_table(diff: DiffReport) -> RenderableType:

@@ -28,6 +28,7 @@ from retcon.core.budgets import Budget
 from retcon.core.estimates import Estimate, Price, Span
 from retcon.core.plans import Plan
 from retcon.core.timings import TimedWave, Timing
+from retcon.core.waves import MAX_ACTIVE
 from retcon.flow.tell import RunReport
 
 _WAVES = 20
@@ -44,6 +45,8 @@ def estimate_facts(plan: Plan) -> Iterator[tuple[str, RenderableType]]:
     estimate = plan.estimate
     if estimate is not None:
         yield "time", _time(estimate)
+        at_once = f"up to {counted(MAX_ACTIVE, 'wave')}" if sum(len(model.waves) for model in plan.models) > 1 else ""
+        yield "at once", Text.assemble(at_once or "1 wave", ("  `apply --max-active` says how many", QUIET))
         if estimate.cost is not None and estimate.price is not None:
             yield "cost", _cost(estimate.cost, estimate.price)
     if plan.budget is not None:
