@@ -208,7 +208,7 @@ def blocks(page: str) -> list[str]:
 
 def test_every_part_of_the_benchmark_has_its_block() -> None:
     parts = [block for blocks in module("bench").SCRIPTS.values() for block in blocks]
-    assert sorted(blocks("performance.md")) == sorted([*parts, "limits", "peers", "interactive"])
+    assert sorted(blocks("performance.md")) == sorted([*parts, "limits"])
     assert sorted(blocks("scaling.md")) == ["cluster", "files", "models", "petabyte", "slices"]
 
 
