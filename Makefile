@@ -2,8 +2,8 @@
 # make test   everything: lints, types, layers, all tests (Spark, SQLite, PostgreSQL)
 # make check  the quick part of it, without Spark, on all cores
 # make bench  against a hand-written Spark job and others, TPC-H, loads, cold starts; writes docs/performance.md
-# make bench-peers  SQLMesh and dbt-spark on the same data, in environments of their own; the same page
-# make scale  how steps grow with slices, files and models; a Spark cluster; writes docs/scaling.md
+# make bench-peers  of it: SQLMesh and dbt-spark on the same data, in environments of their own
+# make scale  how steps grow with slices, files and models; the demo on a Spark cluster; writes docs/scaling.md
 # make soak   hours of crashes: every step killed for real, thousands of steps drawn by chance
 # make lock   renew the pins in requirements.lock
 
@@ -46,7 +46,6 @@ soak: $(READY)
 
 bench: $(READY)
 	$(BIN)/python benchmarks/bench.py
-	$(BIN)/python benchmarks/interactive.py
 
 bench-peers: $(READY)
 	$(BIN)/python benchmarks/compare_peers.py

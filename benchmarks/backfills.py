@@ -10,7 +10,7 @@ The hand-written job runs before and after whatever is compared. Blocks:
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
@@ -19,8 +19,18 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from measuring import Cost, against, measured, spread, told
-from orders import FIRST, HAND_WRITTEN, day_by_day, hand_written, last_of, make_tables, require_same, write_sources
+from measuring import WARM_UPS, Cost, against, measured, spread, told
+from orders import (
+    FIRST,
+    HAND_WRITTEN,
+    day_by_day,
+    hand_written,
+    last_of,
+    make_tables,
+    require_same,
+    size_of,
+    write_sources,
+)
 from pages import Bar, table
 from parts import options_of, say
 from peers.duck import OnDuckDB
@@ -32,10 +42,6 @@ from retcon.flow.apply import Until
 BLOCKS = ("backfill", "steps", "changed")
 FULL_SIZE = (90, 100_000)
 """Days, and orders a day, that the limits are for."""
-WARM_UPS = 4
-"""Rounds of all ways before anything is measured: a fifth of what six waves cost in the first is Java's compilers, and
-they are still at work in the fourth.
-"""
 WARM_UPS_OF_FEW_DAYS = 12
 """Of the twelve days that changed: such a run is short, and a larger part of it is what Java still compiles."""
 BY_SIZE = "retcon, waves by size"
@@ -195,9 +201,21 @@ def steps(lab: Lab) -> None:
                 "publish": wall["publish"].median, "roll back": wall["roll back"].median,
                 "swap": spread(swaps.seconds).median,
             },
+            figures=by_bytes(lab, {name: each.median for name, each in cpu.items()}),
         ),
         write=lab.write,
     )  # fmt: skip
+
+
+def by_bytes(lab: Lab, cpu: Mapping[str, float]) -> dict[str, dict[str, float]]:
+    """What staging and proving took, with the rows and bytes of the files that they read."""
+    made = list(SHOP)
+    read = {"stage": ["raw.orders", "raw.fx_rates", made[0]]}
+    figures: dict[str, dict[str, float]] = {}
+    for step, sides in (("stage", 1), ("prove, production from the ledger", 1), ("prove, production read", 2)):
+        rows, size = size_of(lab.spark, read.get(step, made))
+        figures[step] = {"cpu": cpu[step], "rows": rows * sides, "bytes": size * sides, "sides": sides}
+    return figures
 
 
 def some_changed(lab: Lab) -> None:

@@ -1,7 +1,7 @@
 """Everything in one go: retcon against a hand-written job and others, and docs/performance.md written from it.
 
 Each block can be measured alone (`--only steps`); the others stay as they are. With `--quick` sizes are small, and
-nothing is written. Peers, growth and the cluster have scripts of their own: `make bench-peers`, `make scale`.
+nothing is written. Growth and the cluster have scripts of their own: `make scale`.
 """
 
 from __future__ import annotations
@@ -16,11 +16,13 @@ from projects import child_environ
 
 SCRIPTS = {
     "backfills.py": ("backfill", "steps", "changed"),
+    "compare_peers.py": ("peers",),
     "tpch.py": ("tpch",),
     "loads.py": ("year", "nothing", "history"),
     "chain.py": ("chain",),
     "shared.py": ("shared",),
     "cold_start.py": ("cold",),
+    "interactive.py": ("interactive",),
 }
 """Of each script the blocks that it measures."""
 

@@ -1,7 +1,8 @@
-"""Plan and apply on a real Spark cluster: a master and two workers on loopback, executors in processes of their own.
+"""The demo on a real Spark cluster: a master and two workers on loopback, executors in processes of their own.
 
-The benchmark's project, built and then restated by the command line with `spark.master: spark://…`; the rows are
-compared with plain SQL over the sources, in a session without the cluster. Everything is stopped by its process id.
+`retcon demo --master spark://…` as a command; each of its steps is timed from its title to the next one. Afterwards, in
+a session without the cluster, tables are compared with plain SQL over the sources. Everything is stopped by its process
+id.
 """
 
 from __future__ import annotations
@@ -14,18 +15,32 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from importlib.util import find_spec
+from itertools import pairwise
 from pathlib import Path
 
-from orders import FIRST, hand_written, last_of, require_same, write_sources
+from orders import require_same_rows
 from pages import table
 from parts import options_of, say
-from projects import SHOP, child_environ, folder_of_its_own, write_project
+from projects import child_environ, folder_of_its_own
 from results import SCALING, Found, tell
+from retcon.cli.demo import RECOMPUTED
 from retcon.wiring import Workspace
 
 WORKERS = 2
-EXECUTOR = "spark.driver.host: 127.0.0.1, spark.executor.memory: 1g, spark.executor.cores: 1"
+ON_LOOPBACK = {"SPARK_LOCAL_IP": "127.0.0.1"}
+"""For Spark's own programs and for the driver: what executors call it back by."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Step:
+    """What the demo did below one of its titles."""
+
+    title: str
+    wall: float
+    tasks: int
+    """That executors finished."""
 
 
 def free_port() -> int:
@@ -67,7 +82,7 @@ def cluster(folder: Path) -> Iterator[str]:
             return probe.connect_ex(("127.0.0.1", port)) == 0
 
     with ExitStack() as stack:
-        environ = {"SPARK_LOCAL_IP": "127.0.0.1", "SPARK_NO_DAEMONIZE": "1"}
+        environ = {**ON_LOOPBACK, "SPARK_NO_DAEMONIZE": "1"}
         master = [start, "org.apache.spark.deploy.master.Master", *here, "--port", str(port)]
         stack.enter_context(running(master, folder / "master.log", answers, environ))
         for number in range(WORKERS):
@@ -79,73 +94,78 @@ def cluster(folder: Path) -> Iterator[str]:
         yield url
 
 
-def retcon(root: Path, *words: str) -> str:
-    command = [sys.executable, "-m", "retcon", *words, "--project", str(root)]
-    answer = subprocess.run(command, capture_output=True, text=True, check=False, env=child_environ())
-    if answer.returncode != 0:
-        raise SystemExit(f"retcon {' '.join(words)}:\n{answer.stdout[-3000:]}{answer.stderr[-3000:]}")
-    return answer.stdout
+def play(project: Path, orders: int, url: str, servers: Path) -> list[Step]:
+    """The demo, as somebody types it."""
+    command = [sys.executable, "-m", "retcon", "demo", str(project), "--orders", str(orders), "--master", url]
+    environ = {**child_environ(), **ON_LOOPBACK, "PYTHONUNBUFFERED": "1"}
+    said: list[str] = []
+    begun: list[tuple[str, float, int]] = []
+    log = servers / "demo.log"
+    with (
+        open(log, "w") as errors,
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True, env=environ) as demo,
+    ):
+        for line in demo.stdout or ():
+            said.append(line)
+            title = re.fullmatch(rf"{len(begun) + 1}\. (.+)\n", line)
+            if title is not None:
+                begun.append((title[1], time.monotonic(), tasks_on_executors(servers)))
+                say(f"  {title[1]} …")
+    if demo.returncode != 0 or not begun:
+        raise SystemExit(f"retcon demo:\n{''.join(said)[-3000:]}{log.read_text()[-3000:]}")
+    begun.append(("", time.monotonic(), tasks_on_executors(servers)))
+    return [
+        Step(title=title, wall=until - since, tasks=after - before)
+        for (title, since, before), (_, until, after) in pairwise(begun)
+    ]
 
 
-def build(root: Path, days: int, reason: str) -> tuple[str, dict[str, float]]:
-    """Plan and apply by the command line; the run, and the seconds of both."""
-    began = time.monotonic()
-    span = ("--start", str(FIRST), "--end", str(last_of(days)))
-    retcon(root, "plan", "+mart.fct_revenue", *span, "--wave", str(-(-days // 3)), "--reason", reason)
-    planned = time.monotonic()
-    plan = max((root / "backfills").glob("*.yaml"), key=lambda path: path.stat().st_mtime).stem
-    retcon(root, "apply", plan)
-    return plan, {"plan": planned - began, "apply": time.monotonic() - planned}
-
-
-def executors(folder: Path) -> int:
+def executors(servers: Path) -> int:
     """How many the workers launched: each has a folder of its own."""
-    return len(list(folder.glob("work-*/app-*/*/stderr")))
+    return len(list(servers.glob("work-*/app-*/*/stderr")))
 
 
-def tasks_on_executors(folder: Path) -> int:
-    logs = folder.glob("work-*/app-*/*/stderr")
+def tasks_on_executors(servers: Path) -> int:
+    logs = servers.glob("work-*/app-*/*/stderr")
     return sum(len(re.findall(r"Finished task ", log.read_text(errors="replace"))) for log in logs)
+
+
+def require_same_without(url: str, project: Path) -> None:
+    """What was published is what plain SQL gives, in a session without the cluster."""
+    settings = project / "retcon.yaml"
+    settings.write_text(settings.read_text().replace(url, "local[*]"))
+    workspace = Workspace(project, who="bench")
+    for name, query in RECOMPUTED.items():
+        columns = ", ".join(workspace.spark.sql(query).columns)
+        require_same_rows(workspace.spark, query, f"SELECT {columns} FROM {name}", name)
+    workspace.close()
+    workspace.spark.stop()
 
 
 def main() -> None:
     options = options_of(__doc__)
-    options.add_argument("--days", type=int)
-    options.add_argument("--orders", type=int, help="orders a day")
+    options.add_argument("--orders", type=int, help="orders a day, about")
     given = options.parse_args()
-    days, a_day = given.days or (6 if given.quick else 30), given.orders or (500 if given.quick else 20_000)
+    orders = given.orders or (200 if given.quick else 5_000)
     began = time.monotonic()
     with folder_of_its_own() as root:
-        size = f"{days} days × {a_day:,} orders, two tables; {WORKERS} workers of one core and 1 GiB"
-        say(f"cluster: {size}; making sources …")
-        write_project(root, SHOP, conf="spark.driver.memory: 2g")
-        workspace = Workspace(root, who="bench")
-        write_sources(workspace.spark, days, a_day)
-        workspace.close()
-        workspace.spark.stop()
-        rows: list[list[str]] = []
+        size = f"the demo, 90 days × about {orders:,} orders; {WORKERS} workers of one core and 1 GiB"
+        say(f"cluster: {size}")
         servers = root / "servers"
         servers.mkdir()
         with cluster(servers) as url:
-            write_project(root, SHOP, master=url, conf=EXECUTOR)
-            for reason in ("first build", "restated"):
-                run, seconds = build(root, days, reason)
-                row = [reason, f"{seconds['plan']:.1f}", f"{seconds['apply']:.1f}"]
-                row += [str(executors(servers)), str(tasks_on_executors(servers))]
-                rows.append(row)
-                say(f"  {reason}, {run}: plan {row[1]} s, apply {row[2]} s, {row[3]} executors, {row[4]} tasks so far")
-            tasks = tasks_on_executors(servers)
-        if not executors(servers) or not tasks:
+            steps = play(root / "shop-demo", orders, url, servers)
+            launched, tasks = executors(servers), tasks_on_executors(servers)
+        if not launched or not tasks:
             raise SystemExit("no executor of the cluster ran a task: it was all done elsewhere")
-        write_project(root, SHOP, conf="spark.driver.memory: 2g")
-        workspace = Workspace(root, who="bench")
-        hand_written(workspace.spark)
-        require_same(workspace.spark)
+        require_same_without(url, root / "shop-demo")
         say("  the same rows as by plain SQL, none missing, none too many")
-        workspace.close()
-        workspace.spark.stop()
-    head = ["on the cluster", "plan, s", "apply, s (start of Spark included)", "executors so far", "their tasks so far"]
-    text = table(head, rows) + "\n\nBoth tables then had the rows that plain SQL gives over the sources."
+    rows = [[step.title, f"{step.wall:.1f}", f"{step.tasks:,}"] for step in steps]
+    rows.append(["all of it", f"{sum(step.wall for step in steps):.1f}", f"{tasks:,}"])
+    same = " and ".join(f"`{name}`" for name in RECOMPUTED)
+    text = table(["step of the demo", "s", "tasks on executors"], rows)
+    text += f"\n\n{launched} executors ran them. {same} then had the rows that plain SQL gives over the sources, "
+    text += "asked in a session without the cluster."
     tell(Found(part="cluster", size=size, began=began, text=text, page=SCALING), write=not given.quick)
 
 

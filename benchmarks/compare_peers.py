@@ -1,5 +1,5 @@
 """retcon, SQLMesh and dbt-spark on the same data, the same two tables, each against the hand-written job in its own
-session. The tools live in environments of their own, made once from the pins in `peers/`.
+session, warmed up by as many rounds. The tools live in environments of their own, made once from the pins in `peers/`.
 """
 
 from __future__ import annotations
@@ -8,9 +8,10 @@ import json
 import os
 import subprocess
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
-from measuring import Cost, Runs, against, costs_of, measured, spread
+from measuring import WARM_UPS, Cost, Runs, against, costs_of, measured, spread
 from orders import FIRST, HAND_WRITTEN, hand_written, last_of, require_same, write_sources
 from pages import Bar, table
 from parts import options_of, say
@@ -24,24 +25,40 @@ from retcon.lakehouse.sessions import catalog_conf
 FULL_SIZE = (90, 100_000)
 """Days, and orders a day, that the limits are for."""
 RETCON = "retcon, waves by size"
+BESIDE = "retcon, beside the peers"
+"""In the chart, where the bar of the backfills stands, too: of this run, as the peers are."""
 DUCKDB = "DuckDB, plain Parquet by day"
 PEERS = {"sqlmesh": "peers.on_sqlmesh", "dbt": "peers.on_dbt"}
 LIMITED = {"SQLMesh 0.236, batches of a day": "SQLMesh by day", "dbt-spark 1.11, microbatch by day": "dbt by day"}
 
 
-def by_retcon(root: Path, days: int, a_day: int, rounds: int) -> tuple[list[tuple[str, Cost]], dict[str, str]]:
+@dataclass(frozen=True, kw_only=True)
+class Size:
+    """What is asked for."""
+
+    days: int
+    a_day: int
+    rounds: int
+    warm_ups: int
+
+    @property
+    def text(self) -> str:
+        return f"{self.days} days × {self.a_day:,} orders, two tables"
+
+
+def by_retcon(root: Path, size: Size) -> tuple[list[tuple[str, Cost]], dict[str, str]]:
     """What retcon and DuckDB cost here, and the settings by which others find the same tables."""
     write_project(root, SHOP)
-    driver = Driver(root, ["+mart.fct_revenue"], FIRST, last_of(days))
+    driver = Driver(root, ["+mart.fct_revenue"], FIRST, last_of(size.days))
     spark = driver.workspace.spark
     say("  making sources …")
-    write_sources(spark, days, a_day)
-    for _ in range(2):
+    write_sources(spark, size.days, size.a_day)
+    for _ in range(size.warm_ups):
         hand_written(spark)
         driver.backfill()
     runs = [(HAND_WRITTEN, measured(lambda: hand_written(spark)))]
     with OnDuckDB(spark, root / "duckdb") as duck:
-        for _ in range(rounds):
+        for _ in range(size.rounds):
             runs.append((RETCON, measured(driver.backfill)))
             say(f"  {RETCON}: {runs[-1][1].cpu:.1f} CPU s")
             if duck.is_there:
@@ -70,9 +87,11 @@ def by_retcon(root: Path, days: int, a_day: int, rounds: int) -> tuple[list[tupl
     }  # fmt: skip
 
 
-def by_peer(name: str, root: Path, days: int, conf: dict[str, str]) -> list[tuple[str, Cost]]:
+def by_peer(name: str, root: Path, size: Size, conf: dict[str, str]) -> list[tuple[str, Cost]]:
     python = python_of(name)
-    asked = json.dumps({"conf": conf, "root": str(root), "days": days})
+    asked = json.dumps(
+        {"conf": conf, "root": str(root), "days": size.days, "rounds": size.rounds, "warm_ups": size.warm_ups}
+    )
     environ = {key: value for key, value in child_environ().items() if key != "SPARK_HOME"}
     environ |= {"PYTHONPATH": str(Path(__file__).parent), "PYSPARK_PYTHON": str(python)}
     log = root / f"{name}.log"
@@ -103,25 +122,26 @@ def main() -> None:
     options.add_argument("--orders", type=int, help="orders a day")
     options.add_argument("--peer", choices=sorted(PEERS), action="append", help="only this one, and nothing is written")
     given = options.parse_args()
-    days, a_day = (
-        given.days or (4 if given.quick else FULL_SIZE[0]),
-        given.orders or (1_000 if given.quick else FULL_SIZE[1]),
+    size = Size(
+        days=given.days or (4 if given.quick else FULL_SIZE[0]),
+        a_day=given.orders or (1_000 if given.quick else FULL_SIZE[1]),
+        rounds=given.rounds or (1 if given.quick else 3),
+        warm_ups=1 if given.quick else WARM_UPS,
     )
     began = time.monotonic()
-    size = f"{days} days × {a_day:,} orders, two tables"
     lacking: list[str] = []
     with folder_of_its_own() as root:
-        say(f"peers: {size}")
-        runs, conf = by_retcon(root, days, a_day, given.rounds or (1 if given.quick else 2))
+        say(f"peers: {size.text}")
+        runs, conf = by_retcon(root, size)
         retcon = against(runs, RETCON, HAND_WRITTEN).median
         measured_here = [RETCON, *([DUCKDB] if costs_of(runs, DUCKDB) else [])]
         rows = [row_of(name, runs, retcon) for name in measured_here]
         ratios: dict[str, float] = {}
-        chart: list[Bar] = []
+        chart = [Bar(name=BESIDE, value=retcon, is_ours=True)]
         for peer in given.peer or PEERS:
             say(f"  {peer} …")
             try:
-                theirs = by_peer(peer, root, days, conf)
+                theirs = by_peer(peer, root, size, conf)
             except Unavailable as error:
                 say(f"  {error}")
                 lacking.append(f"{peer} could not be measured: {str(error).splitlines()[-1]}")
@@ -136,8 +156,8 @@ def main() -> None:
     text = "\n\n".join([table(head, rows), *lacking])
     is_whole = not given.quick and not given.peer
     found = Found(
-        part="peers", size=size, is_full_size=(days, a_day) == FULL_SIZE, began=began, text=text, ratios=ratios,
-        chart=chart,
+        part="peers", size=size.text, is_full_size=(size.days, size.a_day) == FULL_SIZE, began=began, text=text,
+        ratios=ratios, chart=chart,
     )  # fmt: skip
     tell(found, write=is_whole)
 

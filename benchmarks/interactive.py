@@ -6,7 +6,6 @@ Spark), and one whose source has 1,000 days and 10,000 files, which are listed a
 
 from __future__ import annotations
 
-import argparse
 import os
 import resource
 import shutil
@@ -30,6 +29,7 @@ from pyiceberg.types import DateType, LongType, NestedField
 from loads import make_small, small_project
 from measuring import spread
 from pages import table
+from parts import options_of
 from results import Found, tell
 
 EPOCH = date(1970, 1, 1)
@@ -143,10 +143,10 @@ def questions(folder: Path) -> list[Question]:
 
 
 def main() -> None:
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--rounds", type=int, default=5)
+    options = options_of(__doc__)
     options.add_argument("--keep", type=Path, help="make the projects here, and use them where they are")
     given = options.parse_args()
+    rounds = given.rounds or (1 if given.quick else 5)
     began = time.monotonic()
     rows: list[list[str]] = []
     with tempfile.TemporaryDirectory(prefix="retcon-bench-") as made:
@@ -162,11 +162,11 @@ def main() -> None:
         environ = {**os.environ, "RETCON_CACHE": str(folder / "cache")}
         # Some shells forbid Python to keep its bytecode: each process would compile retcon anew, as no user's does.
         environ.pop("PYTHONDONTWRITEBYTECODE", None)
-        start = statistics.median(cpu(("--version",), environ) for _ in range(given.rounds))
+        start = statistics.median(cpu(("--version",), environ) for _ in range(rounds))
         for question in questions(folder):
             cpu(question.words, environ)  # warms up what is kept between commands
             costs = []
-            for _ in range(given.rounds):
+            for _ in range(rounds):
                 if question.is_first:
                     shutil.rmtree(folder / "cache" / "manifests")
                 costs.append(cpu(question.words, environ) - start * question.is_beside_start)
@@ -175,7 +175,7 @@ def main() -> None:
             rows.append([question.name, str(len(costs)), taken.shown(), f"≤ {question.limit:.1f}", is_reached])
     text = table(["command, as a process of its own", "runs", "CPU s", "limit", ""], rows)
     size = f"a project of one model over {DAYS:,} days and {DAYS * FILES_A_DAY:,} files, one of 50 models, the demo's"
-    tell(Found(part="interactive", size=size, text=text, began=began), write=True)
+    tell(Found(part="interactive", size=size, text=text, began=began), write=not given.quick)
 
 
 if __name__ == "__main__":

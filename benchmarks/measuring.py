@@ -16,6 +16,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 T = TypeVar("T")
+WARM_UPS = 4
+"""Rounds of all ways before anything is measured: a fifth of what six waves cost in the first is Java's compilers, and
+they are still at work in the fourth.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)

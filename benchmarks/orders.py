@@ -75,6 +75,14 @@ def day_by_day(spark: SparkSession, namespace: str, days: int) -> None:
         hand_written(spark, namespace, [FIRST + timedelta(days=number)])
 
 
+def size_of(spark: SparkSession, tables: Sequence[str]) -> tuple[int, int]:
+    """Rows and bytes of their files, as Iceberg counts them."""
+    each = [
+        spark.sql(f"SELECT sum(record_count), sum(file_size_in_bytes) FROM {name}.files").first() for name in tables
+    ]
+    return sum(found[0] for found in each if found), sum(found[1] for found in each if found)
+
+
 def require_same(spark: SparkSession, one: str = "reference", other: str = "mart") -> None:
     """Speed counts only for the same result."""
     for table in TABLES:

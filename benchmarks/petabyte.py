@@ -8,10 +8,16 @@ from typing import Any
 
 from pages import table
 
+PARTS = ("slices", "files", "steps")
+"""Whose figures it is derived from."""
 FILE_MB = 512
 DAYS = 3_650
 RESTATED = 90
 PETABYTE_MB = 1_000_000_000
+FILES = PETABYTE_MB // FILE_MB
+FILES_RESTATED = FILES * RESTATED // DAYS
+FILES_A_DAY = FILES // DAYS
+BYTES_A_DAY = PETABYTE_MB * 1_000_000 / DAYS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,33 +38,58 @@ def line_through(one: tuple[float, float], other: tuple[float, float]) -> Line:
 
 
 def derived(kept: Mapping[str, Any]) -> str:
-    """The table of the page; blocks that weren't measured yet are left out of it."""
-    files = PETABYTE_MB // FILE_MB
-    restated = files * RESTATED // DAYS
+    """The tables of the page; blocks that weren't measured yet are left out of them."""
+    steps = kept.get("steps", {})
+    parts = [_driver(kept), _executors(steps.get("figures", {}), steps.get("size", ""))]
+    return "\n\n".join(part for part in parts if part) or "Nothing was measured yet."
+
+
+def _driver(kept: Mapping[str, Any]) -> str:
+    """What the driver does: of each step the time, and the memory for what it holds at once."""
+    whole, some, wave = (FILES, "files of the input"), FILES_RESTATED, FILES_A_DAY
     wanted = (
-        ("files", "plan", files, "files of the input"),
-        ("files", "load finds nothing, first look", files, "files of the input"),
-        ("files", "load finds what changed", files, "files of the input"),
-        ("files", "`plan --changed` finds it", files, "files of the input"),
-        ("slices", "publish", restated, f"files staged for {RESTATED} days"),
-        ("slices", "roll back", restated, f"files published for {RESTATED} days"),
-        ("slices", "sweep", restated, f"files of {RESTATED} days"),
+        ("files", "plan", *whole, FILES),
+        ("files", "load finds nothing, first look", *whole, FILES),
+        ("files", "load finds what changed", *whole, FILES),
+        ("files", "`plan --changed` finds it", *whole, FILES),
+        ("slices", "stage", some, f"files staged for {RESTATED} days", wave),
+        ("slices", "prove", some, f"files of {RESTATED} days", wave),
+        ("slices", "publish", some, f"files staged for {RESTATED} days", some),
+        ("slices", "roll back", some, f"files published for {RESTATED} days", some),
+        ("slices", "sweep", some, f"files of {RESTATED} days", some),
     )
     rows: list[list[str]] = []
-    for block, step, count, of_what in wanted:
+    for block, step, count, of_what, at_once in wanted:
         figures = kept.get(block, {}).get("figures", {})
         sizes = sorted(int(size) for size in figures)[-2:]
-        if len(sizes) < 2:
+        if len(sizes) < 2 or any(step not in figures[str(size)] for size in sizes):
             continue
         least, most = ((size, figures[str(size)][step]) for size in sizes)
         wall = line_through((least[0], least[1]["wall"]), (most[0], most[1]["wall"]))
         row = [step, f"{most[1]['wall']:.2f} s at {most[0]:,}", f"{1000 * wall.rate:.3f} ms", f"{count:,} {of_what}"]
-        row += [_time(wall.at(count)), _memory(least, most, "python", count), _memory(least, most, "heap", count)]
+        row += [_time(wall.at(count)), *(_memory(least, most, what, at_once) for what in ("python", "heap"))]
         rows.append(row)
-    if not rows:
-        return "Nothing was measured yet."
     head = ["step", "measured", "each more", "times", "derived: time", "derived: Python", "derived: heap"]
-    return table(head, rows)
+    return table(head, rows) if rows else ""
+
+
+def _executors(figures: Mapping[str, Any], size: str) -> str:
+    """What the rows cost, whoever computes them: by the bytes of the files that are read."""
+    if not figures:
+        return ""
+    restated = BYTES_A_DAY * RESTATED
+    rows: list[list[str]] = []
+    for step, each in figures.items():
+        rate = each["cpu"] / each["bytes"]
+        times = restated * each["sides"]
+        row = [step, f"{each['cpu']:.2f} CPU s, {each['bytes'] / 1e6:,.0f} MB read", f"{rate * 1e9:.1f} CPU s"]
+        rows.append([*row, f"{times / 1e12:.1f} TB read", f"{rate * times / 3600:,.0f} core hours"])
+    staged = figures["stage"]
+    width = staged["bytes"] / staged["rows"]
+    text = f"Measured with {size}: {staged['rows']:,} rows read to be staged, {width:.1f} bytes each, compressed and "
+    text += f"narrow. At that width {restated / 1e12:.1f} TB are {restated / width / 1e9:,.0f} billion rows, and a day "
+    text += f"of {BYTES_A_DAY / 1e9:.0f} GB {BYTES_A_DAY / width / 1e9:.1f} billion."
+    return f"{table(['rows', 'measured', 'a GB', 'times', 'derived'], rows)}\n\n{text}"
 
 
 def _memory(least: tuple[int, Any], most: tuple[int, Any], what: str, count: int) -> str:

@@ -20,7 +20,7 @@ from retcon.wiring import Workspace, new_suffix
 SETTINGS = """\
 name: bench
 catalog: {{name: lake, type: jdbc, uri: "sqlite:///.retcon/lake.db", warehouse: .retcon/warehouse}}
-spark: {{master: "{master}", conf: {{{conf}}}}}
+spark: {{master: "local[*]", conf: {{{conf}}}}}
 limits: {{slices: 100000}}
 """
 GATES = """\
@@ -45,15 +45,9 @@ SHOP = {
 """Of each model its keys and its query."""
 
 
-def write_project(
-    root: Path,
-    models: Mapping[str, tuple[str, str]],
-    *,
-    master: str = "local[*]",
-    conf: str = "spark.driver.memory: 6g",
-) -> None:
+def write_project(root: Path, models: Mapping[str, tuple[str, str]], *, conf: str = "spark.driver.memory: 6g") -> None:
     root.mkdir(parents=True, exist_ok=True)
-    (root / "retcon.yaml").write_text(SETTINGS.format(master=master, conf=conf))
+    (root / "retcon.yaml").write_text(SETTINGS.format(conf=conf))
     for name, (keys, query) in models.items():
         file = Path(root, "models", *name.split(".")).with_suffix(".sql")
         file.parent.mkdir(parents=True, exist_ok=True)

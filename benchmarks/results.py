@@ -17,6 +17,7 @@ from typing import Any
 
 from measuring import Cost, Runs, against, costs_of, spread
 from pages import Bar, bars, limits_table, replaced, table
+from petabyte import PARTS, derived
 
 DOCS = Path(__file__).parents[1] / "docs"
 KEPT = DOCS / "performance.json"
@@ -85,6 +86,8 @@ def tell(found: Found, *, write: bool) -> None:
     if found.page == PERFORMANCE:
         write_block(PERFORMANCE, "limits", limits_table(measured_values(kept)))
         write_chart(kept)
+    if found.part in PARTS:
+        write_block(SCALING, "petabyte", derived(kept))
 
 
 def write_block(page: str, block: str, content: str) -> None:

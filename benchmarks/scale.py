@@ -22,9 +22,8 @@ from many_files import FIRST, make_table
 from measuring import exponent, with_peak
 from pages import table
 from parts import options_of, say
-from petabyte import derived
 from projects import Driver, child_environ, folder_of_its_own, write_project
-from results import SCALING, Found, load, tell, write_block
+from results import SCALING, Found, tell
 from retcon.flow.apply import Until, open_run
 from retcon.flow.sweep import sweep
 
@@ -238,8 +237,6 @@ def main() -> None:
             figures=dict(zip(counted, ({step.name: asdict(step) for step in each} for each in steps), strict=True)),
         )
         tell(found, write=not given.quick)
-    if not given.quick:
-        write_block(SCALING, "petabyte", derived(load()))
 
 
 if __name__ == "__main__":

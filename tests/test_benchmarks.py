@@ -159,6 +159,41 @@ def test_a_petabyte_is_on_the_line_through_the_two_largest_sizes() -> None:
     assert "11.00 s at 100,000 | 0.100 ms | 1,953,125 files of the input | 196 s | 0.1 GiB | –" in text
 
 
+def test_the_rows_of_a_petabyte_cost_what_the_bytes_that_were_read_did() -> None:
+    figures = {
+        "stage": {"cpu": 20.0, "rows": 10_000_000, "bytes": 250_000_000, "sides": 1},
+        "prove, production read": {"cpu": 3.0, "rows": 20_000_000, "bytes": 500_000_000, "sides": 2},
+    }
+    text = module("petabyte").derived({"steps": {"figures": figures, "size": "some days"}})
+    assert "| stage | 20.00 CPU s, 250 MB read | 80.0 CPU s | 24.7 TB read | 548 core hours |" in text
+    assert "| prove, production read | 3.00 CPU s, 500 MB read | 6.0 CPU s | 49.3 TB read | 82 core hours |" in text
+    assert "10,000,000 rows read to be staged, 25.0 bytes each" in text
+    assert "a day of 274 GB 11.0 billion" in text
+
+
+def test_staging_a_petabytes_days_holds_one_of_them_at_a_time() -> None:
+    step = {"python": None, "heap": None}
+    figures = {
+        "1000": {"stage": {"wall": 10.0, "python": None, "heap": 100.0}},
+        "10000": {"stage": {"wall": 100.0, "python": None, "heap": 10_000.0}, "prove": {"wall": 1.0, **step}},
+    }
+    text = module("petabyte").derived({"slices": {"figures": figures}})
+    assert "| stage | 100.00 s at 10,000 | 10.000 ms | 48,159 files staged for 90 days | 8 min | – | 0.6 GiB |" in text
+    assert "| prove" not in text, "it wasn't measured at both sizes"
+
+
+def test_what_a_petabyte_is_derived_from_writes_it_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    results = module("results")
+    (tmp_path / "images").mkdir()
+    for page in ("performance.md", "scaling.md"):
+        (tmp_path / page).write_text((ROOT / "docs" / page).read_text())
+    for name, path in (("DOCS", ""), ("KEPT", "performance.json"), ("CHART", "images/performance.svg")):
+        monkeypatch.setattr(results, name, tmp_path / path)
+    figures = {"stage": {"cpu": 20.0, "rows": 10, "bytes": 1_000_000, "sides": 1}}
+    results.tell(results.Found(part="steps", size="x", text="-", figures=figures), write=True)
+    assert "| stage | 20.00 CPU s, 1 MB read |" in (tmp_path / "scaling.md").read_text()
+
+
 def test_a_cost_that_fell_is_taken_for_level() -> None:
     line = module("petabyte").line_through((10, 5.0), (100, 4.0))
     assert line.at(1_000_000) == 4.0
@@ -173,7 +208,7 @@ def blocks(page: str) -> list[str]:
 
 def test_every_part_of_the_benchmark_has_its_block() -> None:
     parts = [block for blocks in module("bench").SCRIPTS.values() for block in blocks]
-    assert sorted(blocks("performance.md")) == sorted([*parts, "limits", "peers", "interactive"])
+    assert sorted(blocks("performance.md")) == sorted([*parts, "limits"])
     assert sorted(blocks("scaling.md")) == ["cluster", "files", "models", "petabyte", "slices"]
 
 

@@ -37,7 +37,9 @@ ONE_BATCH = "SQLMesh 0.236, one batch"
 BY_DAY = "SQLMesh 0.236, batches of a day"
 
 
-def write(root: Path, schema: str, batch: str, peer: Peer) -> None:
+def written(peer: Peer, schema: str, days: int, *, by_day: bool = False) -> Path:
+    """A project that builds both tables over these days into a schema of its own."""
+    root = peer.root / schema
     (root / "models").mkdir(parents=True)
     (root / "config.yaml").write_text(CONFIG.format(state=root / "state.db"))
     between = "{column} BETWEEN @start_ds AND @end_ds"
@@ -48,12 +50,12 @@ def write(root: Path, schema: str, batch: str, peer: Peer) -> None:
             " GROUP BY", f" WHERE {between.format(column='f.order_date')} GROUP BY"
         ),
     }
+    given = {"schema": schema, "batch": ", batch_size 1" if by_day else "", "first": FIRST, "last": last_of(days)}
     for name, query in queries.items():
         fields = peer.spark.table(f"reference.{name}").schema
         columns = ", ".join(f"{each.name} {each.dataType.simpleString()}" for each in fields)
-        span = {"first": FIRST, "last": last_of(peer.days)}
-        text = MODEL.format(schema=schema, name=name, batch=batch, columns=columns, query=query, **span)
-        (root / "models" / f"{name}.sql").write_text(text)
+        (root / "models" / f"{name}.sql").write_text(MODEL.format(name=name, columns=columns, query=query, **given))
+    return root
 
 
 def build(root: Path) -> None:
@@ -62,12 +64,21 @@ def build(root: Path) -> None:
 
 
 def work(peer: Peer) -> None:
-    for name, schema, batch in ((ONE_BATCH, "sqlmesh_one", ""), (BY_DAY, "sqlmesh_day", ", batch_size 1")):
-        root = peer.root / schema
-        write(root, schema, batch, peer)
-        peer.run(name, partial(build, root))
+    """What SQLMesh has built it doesn't build again, so each time is a project of its own."""
+    peer.warm_up(lambda number: build(written(peer, f"sqlmesh_warm_{number}", peer.days)))
+    peer.by_hand()
+    for number in range(peer.rounds):
+        root = written(peer, f"sqlmesh_one_{number}", peer.days)
+        peer.run(ONE_BATCH, partial(build, root))
         peer.by_hand()
-        peer.require_same(schema)
+    peer.require_same(root.name)
+    for number in range(peer.warm_ups):
+        build(written(peer, f"sqlmesh_few_{number}", peer.few, by_day=True))
+    peer.by_hand()
+    root = written(peer, "sqlmesh_day", peer.days, by_day=True)
+    peer.run(BY_DAY, partial(build, root))
+    peer.by_hand()
+    peer.require_same(root.name)
 
 
 if __name__ == "__main__":

@@ -692,11 +692,11 @@ def find_root(start: Path) -> Path:
     return find_root(start)
 
 
-def write_project(target: Path, template: str) -> list[Path]:
-    """A new project's files."""
+def write_project(target: Path, template: str, *, master: str | None = None) -> list[Path]:
+    """A new project's files; of its Spark master, that of the template where none is named."""
     from retcon.project.scaffold import write_project
 
-    return write_project(target, template)
+    return write_project(target, template, master=master)
 
 
 def template_text(template: str, path: str) -> str:

@@ -61,6 +61,21 @@ def test_the_demo_is_computed_in_batches_and_its_reports_follow_the_facts(tmp_pa
     assert all(any(isinstance(gate, Drift) for gate in model.gates) for model in models.values())
 
 
+@pytest.mark.parametrize("master", ["spark://host:7077", "local-cluster[2,1,1024]", 'a "b": #c \\', "größer"])
+def test_a_new_project_may_be_on_another_spark_master(tmp_path: Path, master: str) -> None:
+    write_project(tmp_path / "demo", "demo", master=master)
+    assert load_project(tmp_path / "demo", {}, queries).settings.spark.master == master
+    write_project(tmp_path / "shop", "shop")
+    assert load_project(tmp_path / "shop", {}, queries).settings.spark.master == "local[*]"
+
+
+@pytest.mark.parametrize("master", ["", "  ", "spark://a\nname: b"])
+def test_a_spark_master_that_is_no_line_of_text_is_refused(tmp_path: Path, master: str) -> None:
+    with pytest.raises(BadArguments, match="the Spark master"):
+        write_project(tmp_path / "demo", "demo", master=master)
+    assert not (tmp_path / "demo").exists()
+
+
 def test_the_bug_of_the_demo_is_a_valid_model_with_another_fingerprint(tmp_path: Path) -> None:
     write_project(tmp_path / "demo", "demo")
     right = load_project(tmp_path / "demo", {}, queries).graph.model("mart.fct_orders_usd")

@@ -133,13 +133,14 @@ def test_the_demo_repairs_ninety_days_and_leaves_a_working_project(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with chdir(tmp_path):
-        assert run(["demo", "--orders", "20"]) == 0, capsys.readouterr().err
+        assert run(["demo", "--orders", "20", "--master", "local[2]"]) == 0, capsys.readouterr().err
     out = capsys.readouterr().out
     for shown in ("$ retcon plan", "$ retcon apply", "$ retcon diff", "$ retcon rollback", "$ retcon status"):
         assert shown in out
     assert "mart.fct_daily_revenue: the same rows, none missing, none too many." in out
     assert "all 4 tables in one transaction" in out
     project = tmp_path / "shop-demo"
+    assert 'spark: {master: "local[2]", conf: {}}' in (project / "retcon.yaml").read_text()
     assert run(["history", "--json", "--project", str(project)]) == 0
     runs = json.loads(capsys.readouterr().out)["result"]
     text = json.dumps(runs)

@@ -24,7 +24,7 @@ from retcon.wiring import Workspace, template_text, write_project, write_samples
 _DAYS = 90
 _ORDERS_A_DAY = 20_000
 _MODEL = "models/mart/fct_orders_usd.sql"
-_RECOMPUTED = {
+RECOMPUTED = {
     "mart.fct_orders_usd": (
         "SELECT o.order_id, o.order_date, o.customer_id, o.currency, o.amount, "
         "CAST(ROUND(o.amount * r.rate, 2) AS DECIMAL(14,2)) AS amount_usd "
@@ -37,12 +37,19 @@ _RECOMPUTED = {
         "GROUP BY o.order_date, o.currency"
     ),
 }
+"""Of tables that the demo publishes, what plain SQL over the raw tables gives."""
 
 
 def demo(
     context: typer.Context,
     folder: Annotated[Path | None, typer.Argument(metavar="[DIR]", hidden=True)] = None,
     orders: Annotated[int, typer.Option("--orders", min=1, metavar="N", help="Orders a day, about.")] = _ORDERS_A_DAY,
+    master: Annotated[
+        str | None,
+        typer.Option(
+            "--master", metavar="URL", help="Spark master, such as spark://host:7077, instead of this machine's cores."
+        ),
+    ] = None,
 ) -> None:
     """Watch 90 days of wrong revenue being repaired.
 
@@ -56,7 +63,7 @@ def demo(
     """
     terminal = terminal_of(context, as_json=False)
     target = (folder or _free_folder(Path("shop-demo"))).absolute()
-    _Demo(terminal, target).play(orders)
+    _Demo(terminal, target).play(orders, master)
 
 
 def _free_folder(wanted: Path) -> Path:
@@ -75,11 +82,11 @@ class _Demo:
         self._shown = os.path.relpath(root)
         """The folder as seen from where the demo was started."""
 
-    def play(self, orders: int) -> None:
+    def play(self, orders: int, master: str | None) -> None:
         began = monotonic()
         self._title("A shop, and its revenue in dollars")
         self._say(f"A new project in {self._shown}: orders in eight currencies, two years of rates.")
-        write_project(self._root, "demo")
+        write_project(self._root, "demo", master=master)
         samples = write_samples(self._root, days=_DAYS, orders_a_day=orders)
         self._say(f"raw.orders has {samples.orders:,} rows, {samples.first} to {samples.last}.")
         with chdir(self._root):
@@ -123,7 +130,7 @@ class _Demo:
     def _recompute(self) -> None:
         self._title("Trust, but verify: an independent recomputation over the raw tables")
         spark = Workspace(self._root).spark
-        for table, query in _RECOMPUTED.items():
+        for table, query in RECOMPUTED.items():
             columns = ", ".join(spark.sql(query).columns)
             published = f"SELECT {columns} FROM {table}"
             missing = spark.sql(f"{query} EXCEPT ALL {published}").count()

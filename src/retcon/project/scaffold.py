@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -24,12 +25,16 @@ _LAYERS = {"shop": ("shop",), "demo": ("shop", "demo")}
 _NOT_COPIED = "bugs/"
 """Files that the demo puts in place itself, by `template_text`."""
 
+_MASTER = 'master: "local[*]"'
 
-def write_project(target: Path, template: str) -> list[Path]:
-    """The files of a new project, written all or not at all."""
+
+def write_project(target: Path, template: str, *, master: str | None = None) -> list[Path]:
+    """The files of a new project, written all or not at all; on another Spark master than this machine's cores."""
     target = Path(os.path.abspath(target))
     texts = _texts(template)
     texts[SETTINGS_FILE] = _renamed(texts[SETTINGS_FILE], _name_for(target, template))
+    if master is not None:
+        texts[SETTINGS_FILE] = _computed_by(texts[SETTINGS_FILE], master)
     try:
         if target.exists():
             _write_into_empty(target, texts)
@@ -93,6 +98,18 @@ def _renamed(settings: str, name: str) -> str:
         raise ValueError("a template's settings start with the name")
     line = yaml.safe_dump({"name": name}, allow_unicode=True, width=10_000).strip()
     return f"{line}\n{rest}"
+
+
+def _computed_by(settings: str, master: str) -> str:
+    """The settings with this Spark master, quoted as in JSON, which YAML reads, too."""
+    if settings.count(_MASTER) != 1:
+        raise ValueError("a template's settings name one Spark master")
+    try:
+        return settings.replace(_MASTER, f"master: {json.dumps(names.plain_text(master))}")
+    except ValueError as error:
+        raise BadArguments(
+            f"the Spark master {error}", state="nothing was written", next="name one such as spark://host:7077"
+        ) from error
 
 
 def _write_beside(target: Path, texts: Mapping[str, str]) -> None:
