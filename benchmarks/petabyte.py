@@ -18,6 +18,8 @@ FILES = PETABYTE_MB // FILE_MB
 FILES_RESTATED = FILES * RESTATED // DAYS
 FILES_A_DAY = FILES // DAYS
 BYTES_A_DAY = PETABYTE_MB * 1_000_000 / DAYS
+ROW_BYTES = 100
+"""Of a row of the assumed table, compressed."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,22 +76,24 @@ def _driver(kept: Mapping[str, Any]) -> str:
 
 
 def _executors(figures: Mapping[str, Any], size: str) -> str:
-    """What the rows cost, whoever computes them: by the bytes of the files that are read."""
+    """What the rows cost, whoever computes them: by the bytes of the files that are read, and by their rows."""
     if not figures:
         return ""
     restated = BYTES_A_DAY * RESTATED
     rows: list[list[str]] = []
-    for step, each in figures.items():
-        rate = each["cpu"] / each["bytes"]
-        times = restated * each["sides"]
-        row = [step, f"{each['cpu']:.2f} CPU s, {each['bytes'] / 1e6:,.0f} MB read", f"{rate * 1e9:.1f} CPU s"]
-        rows.append([*row, f"{times / 1e12:.1f} TB read", f"{rate * times / 3600:,.0f} core hours"])
-    staged = figures["stage"]
-    width = staged["bytes"] / staged["rows"]
-    text = f"Measured with {size}: {staged['rows']:,} rows read to be staged, {width:.1f} bytes each, compressed and "
-    text += f"narrow. At that width {restated / 1e12:.1f} TB are {restated / width / 1e9:,.0f} billion rows, and a day "
-    text += f"of {BYTES_A_DAY / 1e9:.0f} GB {BYTES_A_DAY / width / 1e9:.1f} billion."
-    return f"{table(['rows', 'measured', 'a GB', 'times', 'derived'], rows)}\n\n{text}"
+    for step, each in sorted(figures.items(), key=lambda item: item[0] != "stage"):
+        by_byte, by_row = each["cpu"] / each["bytes"], each["cpu"] / each["rows"]
+        read = restated * each["sides"]
+        row = [step, f"{each['cpu']:.2f} CPU s, {each['bytes'] / 1e6:,.0f} MB, {each['rows'] / 1e6:.1f} M rows"]
+        row += [f"{by_byte * 1e9:.0f} CPU s", f"{by_row * 1e6:.2f} CPU s", f"{read / 1e12:.1f} TB"]
+        rows.append([*row, *(f"{seconds / 3600:,.0f}" for seconds in (by_byte * read, by_row * read / ROW_BYTES))])
+    width = figures["stage"]["bytes"] / figures["stage"]["rows"]
+    head = ["rows", "measured", "a GB", "a million rows", "times", "derived by GB: core hours"]
+    head.append(f"derived by rows of {ROW_BYTES} bytes: core hours")
+    text = f"Measured with {size}. What staging read there has {width:.1f} bytes a row: at that, a day of "
+    text += f"{BYTES_A_DAY / 1e9:.0f} GB would be {BYTES_A_DAY / width / 1e9:.1f} billion rows; at {ROW_BYTES} bytes "
+    text += f"it is {BYTES_A_DAY / ROW_BYTES / 1e9:.1f} billion."
+    return f"{table(head, rows)}\n\n{text}"
 
 
 def _memory(least: tuple[int, Any], most: tuple[int, Any], what: str, count: int) -> str:
