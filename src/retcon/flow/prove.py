@@ -161,16 +161,10 @@ def _duplicates(gate: Unique, found: Measured, context: Context) -> Mapping[Slic
     if gate.columns in request.unique and all(gate.columns in measure.surplus for measure in measures):
         return {s: many for s, measure in staged.slices.items() if (many := measure.surplus.get(gate.columns, 0))}
     if gate.columns not in request.keys:
-        return context.warehouse.duplicates(_in_all_slices(request, context), gate, staged)
+        return context.warehouse.duplicates(request, gate, staged)
     doubtful = found.doubtful(gate.columns)
     rows = TableMeasures(slices={slice: staged.slices[slice] for slice in doubtful})
     return context.warehouse.duplicates(replace(request, slices=doubtful), gate, rows) if rows.rows else {}
-
-
-def _in_all_slices(request: MeasureRequest, context: Context) -> MeasureRequest:
-    """For what is looked for outside of the run's slices, too: by the bytes of the whole table."""
-    whole = Read(table=request.table, snapshot_id=request.staged, by=None, slices=None)
-    return replace(request, bytes=context.contents_of(whole).of(None).bytes)
 
 
 def _published_rows(model: Model, context: Context) -> dict[int, int]:
@@ -255,7 +249,7 @@ def _empty(model: Model, planned: PlannedModel, staged: TableMeasures, productio
 def _one_row(request: MeasureRequest, staged: TableMeasures, context: Context) -> Verdict:
     """No key of these slices is anywhere else in the table: it may have come there since the plan was made."""
     gate = Unique(name=ONE_ROW, kind=ONE_ROW, columns=request.model.key)
-    duplicates = {ONE_ROW: context.warehouse.duplicates(_in_all_slices(request, context), gate, staged)}
+    duplicates = {ONE_ROW: context.warehouse.duplicates(request, gate, staged)}
     measured = TableMeasures()
     return judge(gate, Evidence(model=request.model.name, staged=measured, production=measured, duplicates=duplicates))
 
