@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from py4j.protocol import Py4JJavaError
 
 from retcon.errors import GatesFailed
 from retcon.lakehouse.planned_writes import PlannedWrite
@@ -62,6 +63,24 @@ def test_a_table_that_wants_an_order_gets_it(shop: Shop, order: str) -> None:
     assert shop.rows("SELECT d, k FROM mart.events") == shop.rows("SELECT d, k FROM raw.events")
     writes = [nodes for name, nodes in _executions(shop) if name.startswith(run.id) and name.endswith("w1")]
     assert [any("Sort" in node for node in nodes) for nodes in writes] == [True]
+
+
+def test_a_wave_that_is_tried_again_finds_its_table_as_it_is_now(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    by_partition(shop)
+    shop.backfill("mart.events", dates=False)
+    away = shop.workspace.spark._jvm.java.lang.RuntimeException("the storage is away")  # type: ignore[union-attr]
+    real, left = PlannedWrite.run, iter(range(1))
+
+    def fails(write: PlannedWrite) -> None:
+        if next(left, None) is not None:
+            shop.sql("ALTER TABLE mart.events WRITE LOCALLY ORDERED BY k DESC")
+            raise Py4JJavaError("overwrite", away)
+        real(write)
+
+    monkeypatch.setattr(PlannedWrite, "run", fails)
+    run = shop.backfill("mart.events", dates=False)
+    writes = [nodes for name, nodes in _executions(shop) if name.startswith(run.id) and name.endswith("w1")]
+    assert any("Sort" in node for node in writes[-1])
 
 
 def test_a_table_that_is_cut_finer_than_what_is_read_gets_all_its_partitions(shop: Shop) -> None:
@@ -199,7 +218,9 @@ def test_a_large_slice_becomes_files_of_the_size_that_the_table_wants(
     monkeypatch.setattr("retcon.lakehouse.staging._SMALL_SLICE", 0)
     shop.backfill("mart.large", end="2026-01-02")
     found = shop.sql("SELECT partition.order_date, file_size_in_bytes FROM mart.large.files")
-    for day in {day for day, _ in found}:
+    days = {day for day, _ in found}
+    assert len(days) == 2
+    for day in days:
         sizes = sorted(size for each, size in found if each == day)
         assert len(sizes) > 3
         assert sizes[-1] < 2 * target, "none much larger"

@@ -163,7 +163,7 @@ class Staging:
 
     def stage(self, job: Job, target: WaveTarget) -> Mapping[str, Scanned]:
         """Compute a wave and replace its slices on the branch; what was read, by table."""
-        with _telling_errors(job, self._reads):
+        with self._telling_errors(job):
             if has_small_slices(job):
                 plan, planned = self._placed(job, target)
             else:
@@ -239,6 +239,20 @@ class Staging:
         return quoted_name(f"{self._catalog}.{table}")
 
     @contextmanager
+    def _telling_errors(self, job: Job) -> Iterator[None]:
+        """What goes wrong while a wave is planned or written, as an error that says whether another try may help. That
+        one opens its tables anew: one of them may not be what it was any more.
+        """
+        try:
+            yield
+        except (PySparkException, Py4JJavaError) as error:
+            self._reads.forget()
+            self._tables.forget()
+            if isinstance(error, Py4JJavaError):
+                raise _java_error(error, job) from error
+            raise _staging_error(error, job, worker_error(self._reads.code, str(error))) from error
+
+    @contextmanager
     def _described(self, name: str) -> Iterator[None]:
         context = self._spark.sparkContext
         context.setJobDescription(name)
@@ -252,7 +266,7 @@ class Staging:
             context.setLocalProperty("spark.scheduler.pool", None)  # type: ignore[arg-type]
 
     def _scanned(self, name: str) -> dict[str, Scanned]:
-        """Data files that Spark's own metrics say were read by the job of this name; none where it is late."""
+        """What Spark's own metrics say the job of this name has read, by table; nothing where they are late."""
         session = self._spark._jsparkSession
         try:
             session.sparkContext().listenerBus().waitUntilEmpty(10_000)
@@ -270,26 +284,13 @@ class Staging:
             for node in (nodes.apply(i) for i in range(nodes.size())):
                 if node.name().startswith("BatchScan "):
                     table = node.name().removeprefix("BatchScan ").removeprefix(f"{self._catalog}.").split(" ")[0]
-                    before = found.get(table, Scanned(files=0, bytes=0))
+                    metrics, before = node.metrics().mkString(" "), found.get(table, Scanned(files=0, bytes=0))
                     found[table] = Scanned(
-                        files=before.files + _metric(_RESULT_FILES, node, values),
-                        bytes=before.bytes + _metric(_RESULT_BYTES, node, values),
+                        files=before.files + _number(_RESULT_FILES.search(metrics), values),
+                        bytes=before.bytes + _number(_RESULT_BYTES.search(metrics), values),
                     )
             break
         return found
-
-
-@contextmanager
-def _telling_errors(job: Job, reads: ScopedReads) -> Iterator[None]:
-    """What goes wrong while a wave is planned or written, as an error that says whether another try may help."""
-    try:
-        yield
-    except PySparkException as error:
-        reads.forget()
-        raise _staging_error(error, job, worker_error(reads.code, str(error))) from error
-    except Py4JJavaError as error:
-        reads.forget()
-        raise _java_error(error, job) from error
 
 
 def _carry_out(plan: Callable[[], PlannedWrite], planned: PlannedWrite | None = None, tries: int = 3) -> None:
@@ -394,8 +395,8 @@ def confined(frame: DataFrame, job: Job) -> DataFrame:
     return frame.withColumn(name, F.expr(f"CASE WHEN {is_inside} THEN {quoted(name)} ELSE {error} END"))
 
 
-def _metric(metric: re.Pattern[str], node: Any, values: Any) -> int:
-    found = metric.search(node.metrics().mkString(" "))
+def _number(found: re.Match[str] | None, values: Any) -> int:
+    """What a metric came to; 0 where the scan has none of this name."""
     value = values.get(int(found[1])) if found is not None else None
     return int(re.sub(r"\D", "", value.get())) if value is not None and value.isDefined() else 0
 
