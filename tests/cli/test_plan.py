@@ -398,3 +398,10 @@ def test_what_cant_be_expected_is_refused_before_anything_is_written(retcon: Ret
     assert answer.code == 1
     assert "varies" in answer.err
     assert written(shop) == []
+
+
+def test_a_job_reads_more_where_the_settings_tell_of_many_cores(tmp_path: Path) -> None:
+    for master, read in (("local[2]", 4), ("local[8]", 8), ("spark://host:7077", 4)):
+        root = tmp_path / master.replace("/", "")
+        write_project(root, "shop", master=master)
+        assert Workspace(root).planner._wave_bytes == read * 2**30

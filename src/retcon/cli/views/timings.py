@@ -45,8 +45,9 @@ def estimate_facts(plan: Plan) -> Iterator[tuple[str, RenderableType]]:
     estimate = plan.estimate
     if estimate is not None:
         yield "time", _time(estimate)
-        at_once = f"up to {counted(MAX_ACTIVE, 'wave')}" if sum(len(model.waves) for model in plan.models) > 1 else ""
-        yield "at once", Text.assemble(at_once or "1 wave", ("  `apply --max-active` says how many", QUIET))
+        waves = sum(len(model.waves) for model in plan.models)
+        told = f"up to {counted(MAX_ACTIVE, 'wave')}" if waves > 1 else "1 wave"
+        yield "at once", Text.assemble(told, ("  `apply --max-active` says how many", QUIET))
         if estimate.cost is not None and estimate.price is not None:
             yield "cost", _cost(estimate.cost, estimate.price)
     if plan.budget is not None:
