@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from pyspark.sql import DataFrame, SparkSession
 
 from retcon.core.jobs import Job
 from retcon.core.reads import Read
@@ -63,6 +64,34 @@ def test_waves_read_a_shared_text_once_and_let_it_go(named: Shop) -> None:
     assert held(named) == before
     wanted = "SELECT order_date, order_id, concat('customer ', substr(customer, 2)) FROM raw.orders"
     assert named.production("mart.named") == named.rows(wanted)
+
+
+def test_jobs_of_other_sizes_read_the_same_that_is_kept(named: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They run in sessions of their own."""
+    named.edit("mart.named", "replay: {wave: 2}", "replay: {wave: 3}")  # the last one is smaller
+    plan = named.plan("mart.named")
+    monkeypatch.setattr("retcon.lakehouse.staging._SMALL_SLICE", 0)
+    monkeypatch.setattr("retcon.lakehouse.sessions._A_TASK", 2_500)
+    before = held(named)
+    kept: list[int] = []
+    sessions: set[SparkSession] = set()
+    compute = ScopedReads.compute
+
+    def computing(reads: ScopedReads, job: Job) -> DataFrame:
+        sessions.add(reads.spark)
+        return compute(reads, job)
+
+    def counting(real: Any, *words: Any) -> Any:
+        done = real(*words)
+        kept.append(held(named) - before)
+        return done
+
+    monkeypatch.setattr(ScopedReads, "compute", computing)
+    staging = Meddling(named.context().warehouse, "stage", counting)
+    named.apply(plan, warehouse=Meddling(staging, "differs_alone", counting))
+    assert len(sessions) > 2
+    assert kept == [1] * 4
+    assert held(named) == before
 
 
 def test_a_run_that_is_proven_by_another_process_keeps_nothing_for_it(named: Shop) -> None:
